@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 import indextables.spark as its
 from indextables import Table
-from indextables.scan import plan as scan_plan
-from indextables.scan import search as table_search
+from indextables.query import plan as scan_plan
+from indextables.query import search as table_search
 from indextables.spark.source.options import ReadRequest, SourceOptions
 from indextables.spark.source.reader import TableReader
 from indextables.splits.search import search as split_search

@@ -45,22 +45,22 @@ from indextables import Table
 def is_loaded(name):
     return type(sys.modules.get(name)).__name__ == "module"
 
-assert not is_loaded("indextables.upkeep.merge") and not is_loaded("indextables.write.row_write")
+assert not is_loaded("indextables.operations.merge") and not is_loaded("indextables.operations.row_write")
 table = Table.create(sys.argv[1], schema=pa.schema([("id", pa.int64())]))
-assert not is_loaded("indextables.write.row_write")
+assert not is_loaded("indextables.operations.row_write")
 for n in range(4):
     table.append(pa.table({"id": [n]}))
 with ThreadPoolExecutor(8) as pool:
     reports = list(pool.map(lambda _: Table.open(sys.argv[1]).merge(dry_run=True), range(16)))
 assert {report.merged_files for report in reports} == {4}, reports
-from indextables.upkeep import merge
-from indextables.upkeep import purge
-from indextables.upkeep.merge import MergeReport
+from indextables.operations import merge
+from indextables.operations import purge
+from indextables.operations.merge import MergeReport
 assert all(type(report) is MergeReport is merge.MergeReport for report in reports)
-assert purge.__name__ == "indextables.upkeep.purge"
+assert purge.__name__ == "indextables.operations.purge"
 assert table.inspect.partitions().num_rows == 1 and table.merge().version is not None
 assert table.aggregate({"n": {"stats": {"field": "id"}}}).num_rows == 1 and table.explain().rows_matched == 4
-assert is_loaded("indextables.upkeep.merge")
+assert is_loaded("indextables.operations.merge")
 """
 
 

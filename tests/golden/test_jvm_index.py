@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from indextables import Table
 from indextables.errors import InvalidInputError
 from indextables.model.file_list import to_actions
+from indextables.operations.verify import WARNING
 from indextables.splits.format.source import open_source
 from indextables.splits.index.live_indexing import mapping_columns, same_terms
 from indextables.splits.read.table_split import open_split
 from indextables.storage.local import LocalStore
-from indextables.upkeep.verify import WARNING
 from tests.golden.golden_tables import GoldenTable, for_each_jvm_table, for_each_table, jvm_table
 from tests.golden.test_jvm_rows import copied
 

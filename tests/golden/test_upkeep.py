@@ -11,7 +11,7 @@ import pytest
 
 from indextables import Table
 from indextables.commands import sql
-from indextables.upkeep.rewrite import are_foreign
+from indextables.operations.rewrite import are_foreign
 from tests.golden.golden_tables import GOLDEN, JVM, GoldenTable, for_each_table, jvm_table
 from tests.golden.many_splits import many_splits
 

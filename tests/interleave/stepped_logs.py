@@ -28,13 +28,13 @@ from indextables.model.actions import AddAction, CommitInfo, LogAction, Metadata
 from indextables.model.predicate import Predicate, bind, parse
 from indextables.model.protocol import NEW_TABLE_PROTOCOL
 from indextables.model.schema import schema_from_json
+from indextables.operations import merge, purge, restore
+from indextables.operations.merge import FailedSource, MergeBounds, MergeOutcome, MergeTask
+from indextables.operations.purge import Retention
+from indextables.operations.rewrite import SourceSplit
 from indextables.storage.spec import StoreSpec
 from indextables.storage.store import Store
 from indextables.testing.interleave import NOW_MS, Content, Exploration, SteppedStore, explore, outcomes
-from indextables.upkeep import merge, purge, restore
-from indextables.upkeep.merge import FailedSource, MergeBounds, MergeOutcome, MergeTask
-from indextables.upkeep.purge import Retention
-from indextables.upkeep.rewrite import SourceSplit
 from indextables.wire import version_file
 
 Actors = tuple[Callable[[Store], Any], ...]

@@ -13,10 +13,10 @@ from indextables.errors import CommitUnknownError, ConflictError, TableExistsErr
 from indextables.log.log_files import version_path
 from indextables.model.actions import AddAction
 from indextables.model.conflicts import Operation
+from indextables.operations.row_write import RowWrite
 from indextables.storage.store import Store
 from indextables.table import planning
 from indextables.testing.interleave import Content, explore
-from indextables.write.row_write import RowWrite
 from tests.interleave.stepped_logs import live_paths, open_log
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.int32())])

@@ -15,10 +15,10 @@ from indextables.log.log_files import version_path
 from indextables.log.transaction import Changes
 from indextables.model.actions import AddAction, CommitInfo, MetadataAction, RemoveAction
 from indextables.model.protocol import NEW_TABLE_PROTOCOL
+from indextables.operations import purge, restore, truncate
+from indextables.operations.purge import Retention
 from indextables.storage.store import Store
 from indextables.testing.interleave import Content, explore
-from indextables.upkeep import purge, restore, truncate
-from indextables.upkeep.purge import Retention
 from indextables.wire import version_file
 from tests.interleave.stepped_logs import live_paths, open_log, unseen
 

@@ -23,12 +23,12 @@ from indextables.model.conflicts import Operation
 from indextables.model.deletion_vector import vector_path
 from indextables.model.file_list import to_actions
 from indextables.model.protocol import upgraded
+from indextables.operations import delete
+from indextables.operations.rewrite import SourceSplit
 from indextables.storage import vector_files
 from indextables.storage.store import Store
 from indextables.storage.vector_files import VectorWriter, load_vector
 from indextables.testing.interleave import Content, explore
-from indextables.upkeep import delete
-from indextables.upkeep.rewrite import SourceSplit
 from tests.interleave.stepped_logs import (
     SCHEMA,
     Actors,

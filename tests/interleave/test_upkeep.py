@@ -20,11 +20,11 @@ from indextables.model.actions import AddAction, RemoveAction
 from indextables.model.conflicts import Operation
 from indextables.model.file_list import to_actions
 from indextables.model.snapshot import Snapshot
+from indextables.operations import delete, drop_partitions, tags, truncate
+from indextables.operations.delete import DeleteOutcome, DeleteTask
+from indextables.operations.rewrite import SourceSplit
 from indextables.storage.store import Store
 from indextables.testing.interleave import Content
-from indextables.upkeep import delete, drop_partitions, tags, truncate
-from indextables.upkeep.delete import DeleteOutcome, DeleteTask
-from indextables.upkeep.rewrite import SourceSplit
 from tests.interleave.stepped_logs import (
     NOWHERE,
     SETTINGS,

@@ -16,9 +16,9 @@ from pyspark.sql import SparkSession
 import indextables.spark as its
 from indextables import Table
 from indextables.errors import InvalidInputError, RefusedError
+from indextables.operations.merge import MergeOutcome, MergeTask
 from indextables.spark.upkeep import JobLabel, run_tasks
 from indextables.storage.store import Store
-from indextables.upkeep.merge import MergeOutcome, MergeTask
 from tests.spark.logs import Logs, make_logs
 
 

@@ -29,11 +29,11 @@ from indextables import Table
 from indextables.errors import CommitUnknownError, IndexTablesError
 from indextables.log.log_files import LOG, version_of
 from indextables.model import snapshot
+from indextables.operations import delete
+from indextables.operations.jobs import NO_ACTION
 from indextables.storage.local import LocalStore
 from indextables.storage.remote import RemoteStore
 from indextables.storage.store import PutOutcome, path_of
-from indextables.upkeep import delete
-from indextables.upkeep.jobs import NO_ACTION
 from tests.support.rows import ROWS, rows
 from tests.torture.conditions import CONDITIONS
 from tests.torture.history import age

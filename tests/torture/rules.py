@@ -16,10 +16,10 @@ from indextables.log.transaction import Changes
 from indextables.log.transaction_log import TransactionLog
 from indextables.log.versions import StoreClock
 from indextables.model import protocol, retention, values
+from indextables.operations import purge
+from indextables.operations.purge import Retention
 from indextables.storage import local
 from indextables.storage.local import LocalStore
-from indextables.upkeep import purge
-from indextables.upkeep.purge import Retention
 from indextables.wire.old_checkpoints import CheckpointOrigin
 from tests.faults import test_commit_faults, test_landed_commits, test_lost_races
 from tests.interleave import test_checkpoints, test_commits, test_creation, test_purges, test_upkeep
@@ -28,8 +28,8 @@ from tests.torture.switches import Rule, always, schedules, without
 from tests.unit.log import test_cleaning, test_clock, test_swapped_checkpoints
 from tests.unit.log.checkpoint import test_checkpoint
 from tests.unit.model import test_retention, test_values
+from tests.unit.operations import test_cover, test_deletion_vectors, test_merge, test_purge
 from tests.unit.table import test_drop_table, test_log_holes, test_log_verbs, test_removed_tables, test_table_identity
-from tests.unit.upkeep import test_cover, test_deletion_vectors, test_merge, test_purge
 
 _WRITERS = {"a": test_commits.writer("a"), "b": test_commits.writer("b")}
 _CLEANED = {**_WRITERS, "cleaner": test_commits.cleaner}
@@ -101,7 +101,7 @@ RULES: dict[str, Rule] = {
     ),
     "R11": Rule(
         "what others did meanwhile is not looked at",
-        "tests/unit/upkeep/test_merge.py::test_two_merges_of_the_same_splits_never_double_a_row",
+        "tests/unit/operations/test_merge.py::test_two_merges_of_the_same_splits_never_double_a_row",
         switches.blind_to_others,
         test_merge.test_two_merges_of_the_same_splits_never_double_a_row,
     ),
@@ -155,7 +155,7 @@ RULES: dict[str, Rule] = {
     ),
     "R19": Rule(
         "a split is known by its path alone",
-        "tests/unit/upkeep/test_deletion_vectors.py::test_a_stale_merge_does_not_bring_deleted_rows_back",
+        "tests/unit/operations/test_deletion_vectors.py::test_a_stale_merge_does_not_bring_deleted_rows_back",
         switches.paths_alone,
         test_deletion_vectors.test_a_stale_merge_does_not_bring_deleted_rows_back,
     ),
@@ -197,7 +197,7 @@ RULES: dict[str, Rule] = {
     ),
     "S5": Rule(
         "states forget the skips",
-        "tests/unit/upkeep/test_purge.py::test_skips_in_cooldown_survive",
+        "tests/unit/operations/test_purge.py::test_skips_in_cooldown_survive",
         switches.state_without(skips=()),
         test_purge.test_skips_in_cooldown_survive,
     ),
@@ -221,7 +221,7 @@ RULES: dict[str, Rule] = {
     ),
     "S9": Rule(
         "a damaged checkpoint is written over",
-        "tests/unit/upkeep/test_cover.py::test_a_damaged_checkpoint_is_written_anew_under_another_name",
+        "tests/unit/operations/test_cover.py::test_a_damaged_checkpoint_is_written_anew_under_another_name",
         without(LegacyWriter, "_put", switches.written_over),
         switches.healed,
     ),
@@ -259,7 +259,7 @@ RULES: dict[str, Rule] = {
     ),
     "C2": Rule(
         "the age of a split counts from its creation",
-        "tests/unit/upkeep/test_purge.py::test_a_removed_split_is_kept_from_its_removal_on",
+        "tests/unit/operations/test_purge.py::test_a_removed_split_is_kept_from_its_removal_on",
         without(purge._PurgeSearch, "_since", switches.from_creation),
         test_purge.test_a_removed_split_is_kept_from_its_removal_on,
     ),
@@ -288,19 +288,19 @@ RULES: dict[str, Rule] = {
     ),
     "C6": Rule(
         "any retention will do",
-        "tests/unit/upkeep/test_purge.py::test_too_short_a_retention_is_refused",
+        "tests/unit/operations/test_purge.py::test_too_short_a_retention_is_refused",
         without(Retention, "checked", classmethod(switches.unchecked)),
         test_purge.test_too_short_a_retention_is_refused,
     ),
     "C7": Rule(
         "a state or checkpoint is believed without being read",
-        "tests/unit/upkeep/test_cover.py::test_no_cleaner_takes_a_damaged_checkpoint_for_cover",
+        "tests/unit/operations/test_cover.py::test_no_cleaner_takes_a_damaged_checkpoint_for_cover",
         switches.believed_unread,
         switches.truncated_over_damage,
     ),
     "C8": Rule(
         "nobody looks at what would have to cover",
-        "tests/unit/upkeep/test_cover.py::test_an_older_checkpoint_that_is_damaged_covers_nothing",
+        "tests/unit/operations/test_cover.py::test_an_older_checkpoint_that_is_damaged_covers_nothing",
         without(Cleaner, "uncovered", always({})),
         test_cover.test_an_older_checkpoint_that_is_damaged_covers_nothing,
     ),

@@ -38,20 +38,20 @@ from indextables.model.conflicts import Operation
 from indextables.model.file_list import to_actions
 from indextables.model.snapshot import CommittedVersion, Snapshot
 from indextables.model.state import StateManifest
+from indextables.operations.merge import _Merge
+from indextables.operations.purge import Retention
+from indextables.operations.row_write import RowWrite
 from indextables.storage.local import LocalStore
 from indextables.storage.store import PutOutcome
 from indextables.table import planning
 from indextables.testing.faulty_store import Fault, FaultyStore, StoreWrapper
 from indextables.testing.interleave import explore
-from indextables.upkeep.merge import _Merge
-from indextables.upkeep.purge import Retention
 from indextables.wire.state import LastCheckpoint, encode_pointer
-from indextables.write.row_write import RowWrite
 from tests.interleave import test_commits, test_stopped_writers
 from tests.support.state_logs import commit, file, new_state_log, state_log
 from tests.unit.log import test_swapped_checkpoints
 from tests.unit.log.checkpoint import test_checkpoint
-from tests.unit.upkeep import test_cover
+from tests.unit.operations import test_cover
 
 Patch = pytest.MonkeyPatch
 

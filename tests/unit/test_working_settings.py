@@ -23,7 +23,7 @@ from indextables.errors import AccessDeniedError, BadFileError, InvalidInputErro
 from indextables.log.cache import KindBounds, LogCache
 from indextables.log.transaction_log import PROCESS_CACHE
 from indextables.pools import WRITES
-from indextables.scan.explain import ScanReport
+from indextables.query.explain import ScanReport
 from indextables.splits.format.source import coalesce, cut
 from indextables.storage.clients import load_provider, secrets_of
 from indextables.storage.spec import StoreSpec, open_store

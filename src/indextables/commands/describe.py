@@ -35,9 +35,9 @@ from indextables.log.history import ACTION_ROW_SCHEMA
 from indextables.log.transaction_log import PROCESS_CACHE
 from indextables.metrics import METRICS, PREFIX, PROFILER, SKIPPED
 from indextables.model.predicate import Predicate
+from indextables.operations.jobs import JOBS
 from indextables.splits.read.cache import SplitCache
 from indextables.table.planning import log_actions
-from indextables.upkeep.jobs import JOBS
 
 HIDDEN = "<hidden>"
 _PACKAGES = ("pyarrow", "numpy", "msgspec", "obstore", "fastavro", "polars", "polars-avro", "tantivy", "pyspark")

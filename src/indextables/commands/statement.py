@@ -25,10 +25,10 @@ from indextables.errors import InvalidInputError, QuerySyntaxError
 from indextables.model.predicate import Literal, Predicate, parse_among
 from indextables.model.predicate.tokens import SIGNS, Cursor, Reader, Token, word_end
 from indextables.model.report import Report
+from indextables.operations.merge import MergeReport
+from indextables.operations.purge import PurgeReport
+from indextables.operations.verify import VerifyReport
 from indextables.table import Table, verify_table
-from indextables.upkeep.merge import MergeReport
-from indextables.upkeep.purge import PurgeReport
-from indextables.upkeep.verify import VerifyReport
 
 INDEX_WORDS = ("INDEXTABLES", "INDEXTABLE", "TANTIVY4SPARK")
 """Spellings of one keyword; the last is what the JVM engine was called before."""

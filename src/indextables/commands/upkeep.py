@@ -28,8 +28,8 @@ from indextables.commands.statement import (
 from indextables.model.arguments import to_epoch_ms
 from indextables.model.predicate import Predicate
 from indextables.model.report import Report, text_table
+from indextables.operations.jobs import NO_ACTION, SUCCESS
 from indextables.table import Table
-from indextables.upkeep.jobs import NO_ACTION, SUCCESS
 
 
 @dataclass(frozen=True)

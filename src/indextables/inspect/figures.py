@@ -29,9 +29,9 @@ from indextables.model.calls import checked_calls
 from indextables.model.conflicts import Operation
 from indextables.model.report import html_table, text_table
 from indextables.model.snapshot import CommittedVersion
-from indextables.scan.explain import ScanReport, explain
-from indextables.scan.plan import plan_scan
-from indextables.scan.task import ScanTask
+from indextables.query.explain import ScanReport, explain
+from indextables.query.plan import plan_scan
+from indextables.query.task import ScanTask
 from indextables.splits.index.mapping import DocMapping
 
 Sizes = Mapping[str, int]

@@ -32,15 +32,15 @@ from indextables.model.report import Report
 from indextables.model.schema import find_column, is_atomic
 from indextables.model.schema_registry import without_registry
 from indextables.model.snapshot import Snapshot
-from indextables.scan.plan import plan_scan, query_fields
-from indextables.scan.task import ScanTask
+from indextables.operations import clustering
+from indextables.query.plan import plan_scan, query_fields
+from indextables.query.task import ScanTask
 from indextables.splits.format.source import open_source
 from indextables.splits.index.analyzers import tokens_table
 from indextables.splits.read.foreign import ForeignReader
 from indextables.splits.read.split_description import component_sizes
 from indextables.splits.read.table_split import SplitEntry
 from indextables.storage.spec import StoreSpec
-from indextables.upkeep import clustering
 
 COMPONENT_SCHEMA = pa.schema(
     [

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from indextables.errors import InvalidInputError
 from indextables.model.conflicts import Operation
-from indextables.write.row_write import RowWrite
+from indextables.operations.row_write import RowWrite
 
 OVERWRITE_MODE = "partitionOverwriteMode"
 SESSION_OVERWRITE_MODE = f"spark.sql.sources.{OVERWRITE_MODE}"

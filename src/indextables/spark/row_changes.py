@@ -31,7 +31,8 @@ from indextables.model.actions import AddAction
 from indextables.model.conflicts import Operation
 from indextables.model.predicate import Constant
 from indextables.model.report import Report
-from indextables.scan.change_feed import CHANGE_TAG, UPDATED
+from indextables.operations.row_write import RowWrite
+from indextables.query.change_feed import CHANGE_TAG, UPDATED
 from indextables.spark.reads import native_scan, through_source, why_not_native, with_names
 from indextables.spark.row_plans import Clause, RowAction, RowPlan, check_columns, merge_plan, update_plan
 from indextables.spark.row_vectors import ACTION, FILE, ROW, RowsGone, kept, take_out
@@ -43,7 +44,6 @@ from indextables.storage.spec import StoreSpec, open_table_store
 from indextables.storage.vector_files import VectorWriter
 from indextables.table import Table
 from indextables.table.planning import abandon_write, commit_changes, physical_view, plan_write
-from indextables.write.row_write import RowWrite
 
 SOURCE = "__indextables_source"
 _BROADCAST_BYTES = 32 << 20

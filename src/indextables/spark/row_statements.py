@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from indextables.errors import UnsupportedError
-from indextables.scan.plan import SearchOperator, query_fields, searched
+from indextables.query.plan import SearchOperator, query_fields, searched
 from indextables.spark.row_changes import MergeTarget, RowChangeReport, RowMerge, delete_rows, update_rows
 from indextables.spark.row_plans import RowPlan
 from indextables.spark.settings import session_settings

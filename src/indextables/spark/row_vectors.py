@@ -23,12 +23,12 @@ from pyspark.sql import DataFrame
 
 from indextables.config.upkeep import DeleteSettings
 from indextables.model.deletion_vector import RowSet, decode_rows, encode_rows
+from indextables.operations import delete
+from indextables.operations.delete import DeleteOutcome, DeleteTask, RewriteResult, VectorTask
+from indextables.operations.rewrite import SplitRewriter
 from indextables.spark.settings import check_workers
 from indextables.spark.writes import results_accumulator
 from indextables.table import Table
-from indextables.upkeep import delete
-from indextables.upkeep.delete import DeleteOutcome, DeleteTask, RewriteResult, VectorTask
-from indextables.upkeep.rewrite import SplitRewriter
 
 FILE, ROW, ACTION = "__indextables_file", "__indextables_row", "__indextables_action"
 _FOUND = pa.schema([("file", pa.string()), ("rows", pa.binary()), ("twice", pa.binary()), ("counts", pa.binary())])

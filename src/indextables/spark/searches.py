@@ -21,12 +21,12 @@ from indextables.inspect.figures import SHOWN_ROWS, ShownRows
 from indextables.model.arguments import text, whole_number
 from indextables.model.predicate import bound_predicate
 from indextables.model.schema import SCORE, normalize, schema_to_json
-from indextables.scan.aggregate.result import finish, partial_of
-from indextables.scan.aggregate.spec import parse_spec
-from indextables.scan.aggregate.state import merged
-from indextables.scan.explain import ScanReport, SplitReport, scan_report, split_reports
-from indextables.scan.plan import ScanPlan, output_columns
-from indextables.scan.task import ScanTask
+from indextables.query.aggregate.result import finish, partial_of
+from indextables.query.aggregate.spec import parse_spec
+from indextables.query.aggregate.state import merged
+from indextables.query.explain import ScanReport, SplitReport, scan_report, split_reports
+from indextables.query.plan import ScanPlan, output_columns
+from indextables.query.task import ScanTask
 from indextables.spark.reads import engine_of
 from indextables.spark.schemas import readable
 from indextables.spark.settings import check_workers, has_jvm, source_options, with_session

@@ -59,6 +59,9 @@ from indextables.model.predicate.tokens import (
     word_end,
 )
 from indextables.model.schema import normalize, schema_to_json
+from indextables.operations.merge import MergeReport
+from indextables.operations.purge import PurgeReport
+from indextables.operations.verify import VerifyReport
 from indextables.spark import upkeep
 from indextables.spark.catalog import native_rows, session_answer
 from indextables.spark.error_texts import error_document, in_sparks_words
@@ -69,9 +72,6 @@ from indextables.spark.schemas import path_in, readable
 from indextables.spark.settings import has_jvm, session_settings
 from indextables.spark.source.datasource import DefaultSource, register_source
 from indextables.spark.source.reader import TableReader
-from indextables.upkeep.merge import MergeReport
-from indextables.upkeep.purge import PurgeReport
-from indextables.upkeep.verify import VerifyReport
 
 OPERATORS = {"TEXTSEARCH": "textsearch", "FIELDMATCH": "fieldmatch", "INDEXQUERY": "indexquery"}
 """The operators and the functions they become."""

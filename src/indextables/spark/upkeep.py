@@ -18,15 +18,15 @@ from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 from indextables.model.report import Progress, silent
+from indextables.operations.delete import DeleteOutcome, DeleteReport, DeleteTask, VectorTask
+from indextables.operations.jobs import Task
+from indextables.operations.merge import MergeOutcome, MergeReport, MergeTask
+from indextables.operations.purge import BATCH, PurgeReport, PurgeTask
+from indextables.operations.verify import Finding, VerifyReport, VerifyTask
 from indextables.spark.settings import check_workers, has_jvm, with_session
 from indextables.spark.writes import results_accumulator
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.table import Table, verify_table
-from indextables.upkeep.delete import DeleteOutcome, DeleteReport, DeleteTask, VectorTask
-from indextables.upkeep.jobs import Task
-from indextables.upkeep.merge import MergeOutcome, MergeReport, MergeTask
-from indextables.upkeep.purge import BATCH, PurgeReport, PurgeTask
-from indextables.upkeep.verify import Finding, VerifyReport, VerifyTask
 
 POOL = "indextables"
 _POOL = "spark.scheduler.pool"

@@ -29,14 +29,14 @@ from indextables.model.arguments import transaction_id
 from indextables.model.column_names import column_names
 from indextables.model.conflicts import Operation
 from indextables.model.predicate import Where
+from indextables.operations.prose import ProseSample, log_prose_hint
+from indextables.operations.row_write import RowWrite
 from indextables.spark.overwrites import OVERWRITE_MODE, SESSION_OVERWRITE_MODE, OverwriteRequest, parse_mode
 from indextables.spark.schemas import arrow_schema, quoted
 from indextables.spark.settings import check_workers, has_jvm, session_of, with_session
 from indextables.table.frame_writer import index_settings
 from indextables.table.handle import open_log
 from indextables.table.planning import abandon_rows, finish_rows, plan_rows
-from indextables.write.prose import ProseSample, log_prose_hint
-from indextables.write.row_write import RowWrite
 
 _MOST_TASKS = 100_000
 _TARGET_SIZE = "spark.sql.adaptive.advisoryPartitionSizeInBytes"

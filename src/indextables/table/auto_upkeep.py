@@ -26,11 +26,11 @@ from indextables.log.log_files import list_log
 from indextables.model.conflicts import Operation
 from indextables.model.predicate import bind
 from indextables.model.report import Progress
+from indextables.operations import delete, jobs, merge, purge
 from indextables.table.handle import ENGINE_INFO, TableHandle, open_log
-from indextables.upkeep import delete, jobs, merge, purge
 
 if TYPE_CHECKING:
-    from indextables.upkeep.merge import MergeBounds
+    from indextables.operations.merge import MergeBounds
 
 _WRITES = (Operation.APPEND, Operation.OVERWRITE, Operation.REPLACE_WHERE)
 logger = logging.getLogger(__name__)

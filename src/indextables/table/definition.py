@@ -28,11 +28,11 @@ from indextables.model.schema import (
     schema_to_json,
 )
 from indextables.model.schema_registry import KEY_PREFIX
-from indextables.scan.plan import query_fields
+from indextables.operations import clustering, delete
+from indextables.query.plan import query_fields
 from indextables.splits.index.live_indexing import LiveIndexing, same_terms
 from indextables.splits.index.mapping import DocMapping, check_compatible
 from indextables.table.handle import TableHandle
-from indextables.upkeep import clustering, delete
 
 logger = logging.getLogger(__name__)
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from indextables.errors import InvalidInputError, TableExistsError, TableNotFoundError
 from indextables.model.arguments import names_list
+from indextables.operations.incoming import Incoming, incoming
+from indextables.operations.prose import ProseSample, log_prose_hint
 from indextables.table import definition, planning
 from indextables.table.table import Table
-from indextables.write.incoming import Incoming, incoming
-from indextables.write.prose import ProseSample, log_prose_hint
 
 WriteMode = Literal["append", "overwrite", "error", "ignore"]
 

@@ -26,8 +26,8 @@ from indextables.errors import InvalidInputError, RefusedError, UnsupportedError
 from indextables.model.arguments import text
 from indextables.model.predicate import Predicate, Where, all_of, bound_predicate
 from indextables.model.report import Report
-from indextables.scan.search import TableSearch
-from indextables.scan.task import ScanTask, limited
+from indextables.query.search import TableSearch
+from indextables.query.task import ScanTask, limited
 from indextables.splits.read.reader import SplitReader
 from indextables.splits.read.table_split import SplitEntry
 from indextables.storage.location import partition_folder

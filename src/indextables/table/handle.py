@@ -46,16 +46,16 @@ from indextables.model.report import Progress, silent
 from indextables.model.retention import HOUR_MS
 from indextables.model.schema_registry import without_registry
 from indextables.model.snapshot import Snapshot
+from indextables.operations import drop_table as drop_table_verb
+from indextables.operations import repair, restore, salvage, tags, verify
 from indextables.splits.index.live_indexing import LiveIndexing, live_indexing
 from indextables.splits.index.mapping import decided_columns
 from indextables.storage.spec import StoreSpec, open_store, open_table_store
-from indextables.upkeep import drop_table as drop_table_verb
-from indextables.upkeep import repair, restore, salvage, tags, verify
 
 if TYPE_CHECKING:
-    from indextables.upkeep.jobs import Execute
-    from indextables.upkeep.repair import RepairReport
-    from indextables.upkeep.verify import Finding, VerifyReport, VerifyTask
+    from indextables.operations.jobs import Execute
+    from indextables.operations.repair import RepairReport
+    from indextables.operations.verify import Finding, VerifyReport, VerifyTask
 
 logger = logging.getLogger(__name__)
 R = TypeVar("R")

@@ -44,9 +44,11 @@ from indextables.model.predicate import Predicate, Where, bound_predicate
 from indextables.model.schema import SCORE, check_partition_columns, schema_from_json
 from indextables.model.schema_registry import without_registry
 from indextables.model.snapshot import CommittedVersion, Header, Snapshot
-from indextables.scan import plan as scans
-from indextables.scan.plan import ScanPlan
-from indextables.scan.search import TableSearch
+from indextables.operations import delete, incoming, row_write
+from indextables.operations import jobs as tasks
+from indextables.query import plan as scans
+from indextables.query.plan import ScanPlan
+from indextables.query.search import TableSearch
 from indextables.splits.query.fields import QueryFields
 from indextables.splits.query.tree import Query, Target
 from indextables.splits.search.order import OrderBy
@@ -55,13 +57,10 @@ from indextables.storage.spec import StoreSpec
 from indextables.table.auto_upkeep import keep_in_order
 from indextables.table.definition import changed_metadata, check_change, new_metadata
 from indextables.table.handle import ENGINE_INFO, TableHandle, open_log
-from indextables.upkeep import delete
-from indextables.upkeep import jobs as tasks
-from indextables.write import incoming, row_write
 
 if TYPE_CHECKING:
-    from indextables.upkeep.delete import DeletePlan, RewriteResult
-    from indextables.write.row_write import RowWrite
+    from indextables.operations.delete import DeletePlan, RewriteResult
+    from indextables.operations.row_write import RowWrite
 
 Options = Mapping[str, object] | None
 T = TypeVar("T", bound=TableHandle)

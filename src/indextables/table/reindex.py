@@ -26,14 +26,14 @@ from indextables.model.predicate import Where, partition_predicate
 from indextables.model.report import Progress, Report, counted, was
 from indextables.model.schema import find_column, schema_from_json
 from indextables.model.schema_registry import without_registry
+from indextables.operations import jobs, merge
 from indextables.splits.index.mapping import INDEX_KEY, DocMapping, decided_columns, decision
 from indextables.table import definition
 from indextables.table.handle import ENGINE_INFO, TableHandle
-from indextables.upkeep import jobs, merge
 
 if TYPE_CHECKING:
-    from indextables.upkeep.jobs import Execute
-    from indextables.upkeep.merge import MergeOutcome, MergeTask
+    from indextables.operations.jobs import Execute
+    from indextables.operations.merge import MergeOutcome, MergeTask
 
 
 class ReindexReport(Report, frozen=True):

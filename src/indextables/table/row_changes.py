@@ -33,10 +33,16 @@ from indextables.model.predicate import Predicate, Where, bound_predicate
 from indextables.model.report import Progress, Report, counted, was
 from indextables.model.schema import find_column, is_atomic
 from indextables.model.snapshot import Snapshot
-from indextables.scan import plan as scans
-from indextables.scan.change_feed import CHANGE_TAG, UPDATED
-from indextables.scan.plan import parse_query
-from indextables.scan.task import ScanTask
+from indextables.operations import delete, erase
+from indextables.operations import jobs as tasks
+from indextables.operations.delete import DeleteOutcome, DeleteTask
+from indextables.operations.incoming import Incoming, conformed, incoming
+from indextables.operations.jobs import DRY_RUN, NO_ACTION, SUCCESS, Execute
+from indextables.operations.purge import Retention
+from indextables.query import plan as scans
+from indextables.query.change_feed import CHANGE_TAG, UPDATED
+from indextables.query.plan import parse_query
+from indextables.query.task import ScanTask
 from indextables.splits.query.tree import AllRows, Equals, OneOf, Query, Target, Words
 from indextables.splits.read.table_split import SplitEntry, TableSplit
 from indextables.splits.search.match import find_rows
@@ -44,12 +50,6 @@ from indextables.storage.vector_files import VectorWriter
 from indextables.table import planning
 from indextables.table.auto_upkeep import keep_in_order
 from indextables.table.handle import ENGINE_INFO, TableHandle
-from indextables.upkeep import delete, erase
-from indextables.upkeep import jobs as tasks
-from indextables.upkeep.delete import DeleteOutcome, DeleteTask
-from indextables.upkeep.jobs import DRY_RUN, NO_ACTION, SUCCESS, Execute
-from indextables.upkeep.purge import Retention
-from indextables.write.incoming import Incoming, conformed, incoming
 
 _ROW = "__row"
 _SOURCE = "__source"

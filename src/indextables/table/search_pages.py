@@ -22,7 +22,7 @@ from indextables.errors import InvalidInputError, VersionNotFoundError
 from indextables.model.arguments import text, whole_number
 from indextables.model.predicate import Where
 from indextables.model.values import decode_value, encode_value
-from indextables.scan.search import PageEnd, TableSearch
+from indextables.query.search import PageEnd, TableSearch
 from indextables.splits.search.order import key_types
 from indextables.table import planning
 from indextables.table.handle import TableHandle, older_snapshot, open_log

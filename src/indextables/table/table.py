@@ -40,10 +40,11 @@ from indextables.model.calls import checked_calls, class_only
 from indextables.model.conflicts import Operation
 from indextables.model.predicate import Where, partition_predicate
 from indextables.model.report import Progress, silent
-from indextables.scan import explain as explaining
-from indextables.scan.aggregate import result as aggregation
-from indextables.scan.change_feed import ChangeTask, change_feed, changes_between
-from indextables.scan.task import ScanTask, limited
+from indextables.operations import delete, drop_partitions, merge, purge, restore, tags, truncate, verify
+from indextables.query import explain as explaining
+from indextables.query.aggregate import result as aggregation
+from indextables.query.change_feed import ChangeTask, change_feed, changes_between
+from indextables.query.task import ScanTask, limited
 from indextables.storage.location import check_characters
 from indextables.table import (
     administration,
@@ -57,7 +58,6 @@ from indextables.table import (
     search_pages,
 )
 from indextables.table.handle import ENGINE_INFO, TableHandle, older_snapshot, open_log, version_of
-from indextables.upkeep import delete, drop_partitions, merge, purge, restore, tags, truncate, verify
 
 if TYPE_CHECKING:
     import duckdb
@@ -67,24 +67,24 @@ if TYPE_CHECKING:
     from indextables.inspect.inspection import Inspection, MetricsReport, Prewarmed
     from indextables.log.cache import CacheStats
     from indextables.log.checkpoint.checkpointer import CheckpointReport, StateReport
-    from indextables.scan.explain import ScanReport
+    from indextables.operations.delete import DeleteOutcome, DeleteReport, DeleteTask
+    from indextables.operations.drop_partitions import DropReport
+    from indextables.operations.drop_table import DropTableReport
+    from indextables.operations.erase import EraseReport
+    from indextables.operations.jobs import Execute
+    from indextables.operations.merge import MergeOutcome, MergeReport, MergeTask
+    from indextables.operations.purge import PurgeReport
+    from indextables.operations.repair import RepairReport
+    from indextables.operations.restore import RestoreReport
+    from indextables.operations.truncate import TruncateReport
+    from indextables.operations.verify import Finding, VerifyReport, VerifyTask
+    from indextables.query.explain import ScanReport
     from indextables.table.administration import Administration
     from indextables.table.alter import Alteration
     from indextables.table.frames import ParquetView
     from indextables.table.reindex import ReindexReport
     from indextables.table.row_changes import UpdateReport, UpsertReport
     from indextables.table.search_pages import SearchPage
-    from indextables.upkeep.delete import DeleteOutcome, DeleteReport, DeleteTask
-    from indextables.upkeep.drop_partitions import DropReport
-    from indextables.upkeep.drop_table import DropTableReport
-    from indextables.upkeep.erase import EraseReport
-    from indextables.upkeep.jobs import Execute
-    from indextables.upkeep.merge import MergeOutcome, MergeReport, MergeTask
-    from indextables.upkeep.purge import PurgeReport
-    from indextables.upkeep.repair import RepairReport
-    from indextables.upkeep.restore import RestoreReport
-    from indextables.upkeep.truncate import TruncateReport
-    from indextables.upkeep.verify import Finding, VerifyReport, VerifyTask
 
 T = TypeVar("T", bound="Table")
 

@@ -18,7 +18,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from indextables.config import VERSION
 from indextables.errors import IndexTablesError, RefusedError
 from indextables.inspect.figures import column_figures
-from indextables.scan.task import ENOUGH
+from indextables.query.task import ENOUGH
 from indextables.web.warehouse import Warehouse
 
 MOST_ROWS = 100

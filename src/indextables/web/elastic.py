@@ -22,10 +22,10 @@ from msgspec.structs import replace
 
 from indextables.errors import InvalidInputError, shown
 from indextables.inspect.figures import column_figures
-from indextables.scan.aggregate.result import aggregate_table
-from indextables.scan.aggregate.spec import fixed_micros
-from indextables.scan.search import TableSearch
-from indextables.scan.task import ScanTask
+from indextables.query.aggregate.result import aggregate_table
+from indextables.query.aggregate.spec import fixed_micros
+from indextables.query.search import TableSearch
+from indextables.query.task import ScanTask
 from indextables.splits.index.mapping import is_text
 from indextables.splits.query import tree
 from indextables.splits.search.snippets import Snippet, snippets

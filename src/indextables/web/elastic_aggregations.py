@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from indextables.errors import InvalidInputError, shown
 from indextables.model.values import parse_moment
-from indextables.scan.aggregate.result import hashable
-from indextables.scan.aggregate.spec import fixed_micros
+from indextables.query.aggregate.result import hashable
+from indextables.query.aggregate.spec import fixed_micros
 from indextables.web.json_values import float_value
 from indextables.web.query_dsl import QueryDsl, options, refuse
 from indextables.web.time_formats import TimeFormat, iso_text, millis_of

@@ -26,11 +26,11 @@ from msgspec.structs import replace
 from indextables.errors import InvalidInputError
 from indextables.model.predicate import Predicate, all_of, bound_predicate
 from indextables.model.schema import find_column
-from indextables.scan.aggregate.result import aggregate_table
-from indextables.scan.explain import ScanReport, explain
-from indextables.scan.plan import ScanPlan
-from indextables.scan.search import TableSearch
-from indextables.scan.task import ScanTask
+from indextables.query.aggregate.result import aggregate_table
+from indextables.query.explain import ScanReport, explain
+from indextables.query.plan import ScanPlan
+from indextables.query.search import TableSearch
+from indextables.query.task import ScanTask
 from indextables.splits.index.mapping import ColumnMapping, is_text
 from indextables.splits.index.values import plain_texts
 from indextables.splits.query import tree

@@ -48,7 +48,7 @@ from indextables.errors import (
     StorageError,
 )
 from indextables.metrics import METRICS
-from indextables.scan.task import ENOUGH, ScanTask
+from indextables.query.task import ENOUGH, ScanTask
 from indextables.table import Table
 from indextables.table.search_pages import PageToken
 from indextables.web import search_page as search_pages

@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from indextables.errors import InvalidInputError, shown
 from indextables.model.schema import SCORE
-from indextables.scan.search import PageEnd
+from indextables.query.search import PageEnd
 from indextables.splits.index.mapping import is_text
 from indextables.splits.query.terms import typed_value
 from indextables.splits.search.order import OrderBy, key_types

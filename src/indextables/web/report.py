@@ -23,7 +23,7 @@ from indextables.inspect.figures import (
     version_figures,
 )
 from indextables.log.checkpoint.checkpointer import StateReport
-from indextables.scan.explain import ScanReport
+from indextables.query.explain import ScanReport
 from indextables.storage.location import check_characters
 from indextables.table import Table
 from indextables.web.svg import (

@@ -22,12 +22,12 @@ from indextables.log.cache import LogCache
 from indextables.log.checkpoint.checkpointer import CHECKPOINTS
 from indextables.log.log_files import DROPPED, version_path
 from indextables.log.transaction_log import PROCESS_CACHE, TransactionLog
+from indextables.operations import drop_table
 from indextables.storage.local import LocalStore
 from indextables.storage.spec import StoreSpec, open_store, open_table_store
 from indextables.storage.store import PutOutcome
 from indextables.table.handle import log_settings
 from indextables.testing.faulty_store import Fault, FaultyStore, StoreWrapper
-from indextables.upkeep import drop_table
 from tests.support.places import StorePlace
 from tests.support.rows import ROWS, TEXT, ids, rows, table_of
 

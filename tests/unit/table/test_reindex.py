@@ -11,7 +11,7 @@ import pytest
 from indextables import Table
 from indextables.errors import ConflictError, IndexTablesError, InvalidInputError, QuerySyntaxError
 from indextables.model import protocol as protocols
-from indextables.upkeep.merge import MergeOutcome, MergeTask
+from indextables.operations.merge import MergeOutcome, MergeTask
 
 SCHEMA = pa.schema([("day", pa.int32()), ("id", pa.int64()), ("body", pa.string())])
 

@@ -22,7 +22,7 @@ from starlette.testclient import TestClient
 
 from indextables import Table
 from indextables.errors import IndexTablesError, NotFoundError, RefusedError
-from indextables.scan.task import ENOUGH
+from indextables.query.task import ENOUGH
 from indextables.web.explorer import Explorer, Limits
 from indextables.web.service import application
 from indextables.web.warehouse import Warehouse

@@ -32,8 +32,8 @@ from indextables.config.indexing import IndexingSettings
 from indextables.errors import ConflictError, InvalidInputError
 from indextables.model.conflicts import files_of_new_rows
 from indextables.model.file_list import from_actions
-from indextables.scan.plan import ScanPlan, entries
-from indextables.scan.search import TableSearch
+from indextables.query.plan import ScanPlan, entries
+from indextables.query.search import TableSearch
 from indextables.splits.search.snippets import Snippet
 from indextables.table import Table, planning
 

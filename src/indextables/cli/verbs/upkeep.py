@@ -29,18 +29,18 @@ from indextables.errors import InvalidInputError
 from indextables.log.checkpoint.checkpointer import CheckpointReport
 from indextables.model.arguments import byte_size
 from indextables.model.report import Progress
+from indextables.operations.delete import DeleteReport
+from indextables.operations.drop_partitions import DropReport
+from indextables.operations.drop_table import DropTableReport
+from indextables.operations.erase import EraseReport
+from indextables.operations.merge import MergeReport
+from indextables.operations.purge import PurgeReport
+from indextables.operations.repair import RepairReport
+from indextables.operations.restore import RestoreReport
+from indextables.operations.truncate import TruncateReport
+from indextables.operations.verify import VerifyReport
 from indextables.table import Table, verify_table
 from indextables.table.reindex import ReindexReport
-from indextables.upkeep.delete import DeleteReport
-from indextables.upkeep.drop_partitions import DropReport
-from indextables.upkeep.drop_table import DropTableReport
-from indextables.upkeep.erase import EraseReport
-from indextables.upkeep.merge import MergeReport
-from indextables.upkeep.purge import PurgeReport
-from indextables.upkeep.repair import RepairReport
-from indextables.upkeep.restore import RestoreReport
-from indextables.upkeep.truncate import TruncateReport
-from indextables.upkeep.verify import VerifyReport
 
 app = typer.Typer()
 _UPKEEP = "Upkeep"

@@ -38,10 +38,10 @@ from indextables.config.values import parse_bool
 from indextables.errors import InvalidInputError, UnsupportedError, nearest
 from indextables.model.report import Progress
 from indextables.model.schema import field_from_json
+from indextables.operations.delete import DeleteReport
 from indextables.table import Table
 from indextables.table.alter import default_from_text
 from indextables.table.row_changes import UpdateReport, WhenMatched, WhenNotMatched
-from indextables.upkeep.delete import DeleteReport
 
 INDEX_KINDS = {"text": "text", "ip": "ip", "json": "json"}
 """Words that are not types but say how text is indexed."""

@@ -15,8 +15,8 @@ from pyspark.sql.types import StructType
 
 from indextables.errors import InvalidInputError
 from indextables.model.schema import find_column
-from indextables.scan.plan import ScanPlan
-from indextables.scan.task import ScanTask
+from indextables.query.plan import ScanPlan
+from indextables.query.task import ScanTask
 from indextables.splits.query.tree import AllRows
 from indextables.splits.read.table_split import SplitEntry
 from indextables.splits.search.match import open_query

@@ -44,8 +44,8 @@ from indextables.model.predicate import (
     bind,
 )
 from indextables.model.predicate.tree import without_index
-from indextables.scan.plan import ScanPlan, SearchOperator, physical_query, searched
-from indextables.scan.task import ScanTask
+from indextables.query.plan import ScanPlan, SearchOperator, physical_query, searched
+from indextables.query.task import ScanTask
 from indextables.splits.query.fields import QueryFields
 from indextables.splits.query.tree import AllRows, Query
 from indextables.splits.read.searchable import Mask, Rows

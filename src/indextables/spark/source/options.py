@@ -19,8 +19,8 @@ from indextables.config.values import integer, parse_bool, parse_size
 from indextables.errors import InvalidInputError, UnknownOptionError, nearest
 from indextables.model.predicate import Predicate, all_of, bound_predicate, parse
 from indextables.model.schema import SCORE, SNIPPET, find_column, is_partitionable
-from indextables.scan.plan import ScanPlan, SearchOperator, output_columns, physical_query, query_fields, searched
-from indextables.scan.search import TableSearch
+from indextables.query.plan import ScanPlan, SearchOperator, output_columns, physical_query, query_fields, searched
+from indextables.query.search import TableSearch
 from indextables.spark.schemas import readable, with_path
 from indextables.spark.settings import HADOOP, bare, file_system_settings, unknown_in_session
 from indextables.spark.source.answers import is_null_free

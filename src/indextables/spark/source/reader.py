@@ -30,9 +30,9 @@ from indextables.errors import ConflictError, NotFoundError, VersionNotFoundErro
 from indextables.model.schema import SCORE, SNIPPET
 from indextables.model.values import from_zone, parse_timestamp
 from indextables.pools import SPLITS
-from indextables.scan.plan import ScanPlan
-from indextables.scan.search import TableSearch
-from indextables.scan.task import ScanTask
+from indextables.query.plan import ScanPlan
+from indextables.query.search import TableSearch
+from indextables.query.task import ScanTask
 from indextables.spark.error_texts import plain_errors
 from indextables.spark.schemas import SparkBatches, path_in
 from indextables.spark.source.answers import AnswerSize, PushedAggregation, answer_size, as_stream, check_sum

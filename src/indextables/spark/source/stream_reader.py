@@ -7,7 +7,7 @@ files it adds. Files that only rearrange rows (a merge) are passed over. A versi
 that it kept are not read again: a replacement marks the files that hold them, and the files that a restoration brings
 back are compared with those that it takes away.
 
-With `readChangeFeed` every row that came or went is read, with what happened to it (`scan/change_feed.py`): such a stream
+With `readChangeFeed` every row that came or went is read, with what happened to it (`query/change_feed.py`): such a stream
 goes on across deletions, updates and restorations.
 
 `StreamOptions` is what a stream asks for; `StreamFiles` says which files it reads and in which order: the same files for
@@ -43,7 +43,7 @@ from indextables.model.conflicts import Operation, files_of_new_rows
 from indextables.model.file_list import from_actions, to_actions
 from indextables.model.pruning import may_match
 from indextables.model.snapshot import CommittedVersion
-from indextables.scan.change_feed import (
+from indextables.query.change_feed import (
     CHANGE_TYPE,
     COMMIT_TIMESTAMP,
     COMMIT_VERSION,
@@ -54,8 +54,8 @@ from indextables.scan.change_feed import (
     changes_of,
     row_digests,
 )
-from indextables.scan.plan import ScanPlan, entries
-from indextables.scan.task import ScanTask
+from indextables.query.plan import ScanPlan, entries
+from indextables.query.task import ScanTask
 from indextables.spark.error_texts import plain_errors
 from indextables.spark.schemas import SparkBatches, path_in
 from indextables.spark.source.options import ReadRequest, SourceOptions

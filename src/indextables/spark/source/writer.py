@@ -34,6 +34,8 @@ from indextables.errors import IndexTablesError, InvalidInputError, RefusedError
 from indextables.model.actions import AddAction
 from indextables.model.conflicts import Operation
 from indextables.model.predicate import Where, all_of
+from indextables.operations.prose import ProseSample, log_prose_hint
+from indextables.operations.row_write import RowWrite
 from indextables.spark.error_texts import plain_errors
 from indextables.spark.overwrites import (
     OVERWRITE_MODE,
@@ -52,8 +54,6 @@ from indextables.table import Table
 from indextables.table.frame_writer import index_settings
 from indextables.table.handle import open_log
 from indextables.table.planning import with_options
-from indextables.write.prose import ProseSample, log_prose_hint
-from indextables.write.row_write import RowWrite
 
 G = TypeVar("G", bound=SettingsGroup)
 

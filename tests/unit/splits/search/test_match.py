@@ -14,7 +14,7 @@ from indextables.config.indexing import IndexingSettings
 from indextables.errors import BadFileError
 from indextables.model.predicate import bind
 from indextables.model.predicate import parse as where
-from indextables.scan.explain import explain_split
+from indextables.query.explain import explain_split
 from indextables.splits.query.fields import QueryFields
 from indextables.splits.query.parser import parse
 from indextables.splits.read.searchable import Rows, SearcherView

@@ -1,0 +1,129 @@
+"""Dropping a table: its log and its splits are deleted, and the folder is free for another table.
+
+A marker in the log goes first and comes last. While it is there the table cannot be opened, no commit to it is acknowledged
+and no checkpoint of it is written, by whatever process. A drop that dies leaves the marker, and the next one goes on.
+Files that are not the table's stay: those of tables in folders below it, and what somebody else has put there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import ClassVar
+
+import msgspec
+
+from indextables.errors import CorruptTableError, RefusedError, TableNotFoundError
+from indextables.log import log_files
+from indextables.log.log_files import listing_of
+from indextables.log.transaction_log import TransactionLog
+from indextables.metrics import METRICS
+from indextables.model.deletion_vector import VECTOR_FOLDER
+from indextables.model.protocol import check_writable
+from indextables.model.report import Progress, Report, counted, silent, was
+from indextables.operations.jobs import DRY_RUN, JOBS, SUCCESS
+from indextables.operations.purge import own_files
+from indextables.storage.local import remove_empty_folders
+from indextables.storage.store import ObjectInfo
+
+_BATCH = 1_000
+_ROUNDS = 10
+"""How often the folder is listed again for what other writers have put there meanwhile."""
+
+
+class DropTableReport(Report, frozen=True):
+    """What was deleted, or would be. `files_kept` are files in the folder that are not the table's."""
+
+    table_path: str
+    status: str
+    files_deleted: int
+    size_bytes_deleted: int
+    files_kept: int
+    message: str
+
+
+class DropTablePlan(Report, frozen=True):
+    """The files of a table."""
+
+    table_path: str
+    files: tuple[ObjectInfo, ...]
+    files_kept: int
+    hidden: ClassVar[tuple[str, ...]] = ("files",)
+
+    def report(self, status: str, files: Sequence[ObjectInfo]) -> DropTableReport:
+        """The figures."""
+        verb = "would be deleted" if status == DRY_RUN else f"{was(len(files))} deleted"
+        kept = ""
+        if self.files_kept:
+            kept = f" {counted(self.files_kept, 'file')} in the folder {was(self.files_kept)} kept: not of this table."
+        return DropTableReport(
+            table_path=self.table_path,
+            status=status,
+            files_deleted=len(files),
+            size_bytes_deleted=sum(info.size for info in files),
+            files_kept=self.files_kept,
+            message=f"{counted(len(files), 'file')} {verb}.{kept}",
+        )
+
+    def preview(self) -> DropTableReport:
+        """What a dry run reports."""
+        return self.report(DRY_RUN, self.files)
+
+
+def plan(log: TransactionLog) -> DropTablePlan:
+    """Find the files of a table. Nothing is changed.
+
+    Raises:
+        TableNotFoundError: There is no table.
+        UnsupportedError: The table needs a newer release to be written to.
+    """
+    listed = [*log.store.list(), *log.store.unfinished()]
+    own = [info for info in own_files(listed) if _is_of_the_table(info.path)]
+    listing = listing_of(info for info in own if info.path.startswith(f"{log_files.LOG}/"))
+    if listing.is_empty and not listing.is_dropped:
+        raise TableNotFoundError(f"There is no table at {log.store.url}. Nothing was deleted.", path=log.store.url)
+    if not listing.is_dropped:
+        with suppress(CorruptTableError):  # a damaged table can be dropped
+            check_writable(log.fresh().header.protocol, path=log.store.url)
+    return DropTablePlan(log.store.url, tuple(own), len(listed) - len(own))
+
+
+def run(planned: DropTablePlan, log: TransactionLog, *, progress: Progress = silent) -> DropTableReport:
+    """Wait for the background work of this process, put up the marker, delete everything, take the marker away."""
+    store = log.store
+    JOBS.settle(store.url)
+    if log.background is not None:
+        log.background.settle(store.url)
+    store.put(log_files.DROPPED, msgspec.json.encode({"droppedAt": log.now_ms()}))
+    deleted: dict[str, ObjectInfo] = {}
+    for _ in range(_ROUNDS):
+        left = [
+            info
+            for info in own_files([*store.list(), *store.unfinished()])
+            if _is_of_the_table(info.path) and info.path != log_files.DROPPED
+        ]
+        if not left:
+            break
+        for at in range(0, len(left), _BATCH):
+            store.delete([info.path for info in left[at : at + _BATCH]])
+            deleted |= {info.path: info for info in left[at : at + _BATCH]}
+            progress(len(deleted), max(len(planned.files), len(deleted)), "files")
+    else:
+        raise RefusedError(
+            f"{store.url} is not dropped: other processes keep writing to it ({left[0].path}).",
+            hint="Stop them, and drop it again. Until then the table cannot be opened.",
+            path=store.url,
+        )
+    store.delete([log_files.DROPPED])
+    folder = store.local_path(log_files.LOG)
+    if folder is not None:
+        remove_empty_folders(folder.parent)
+    log.invalidate_cache()
+    METRICS.count("tables_dropped_total", store.url)
+    return planned.report(SUCCESS, [*deleted.values()])
+
+
+def _is_of_the_table(path: str) -> bool:
+    name = path.rpartition("/")[2]
+    in_own_folder = path.startswith((f"{log_files.LOG}/", f"{VECTOR_FOLDER}/"))
+    return in_own_folder or name.endswith((".split", ".split.crc")) or name.startswith(".indextables-tmp-")

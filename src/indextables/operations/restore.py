@@ -1,0 +1,188 @@
+"""Restoring an older version: a new version with the old one's files, schema and configuration.
+
+Only the log changes. The splits must all still be there, which is looked at first. The protocol is never lowered, and
+what exactly-once writers recorded stays recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import ClassVar
+
+import msgspec
+from msgspec import Struct
+
+from indextables.errors import MissingSplitError
+from indextables.log.history import check_not_purged
+from indextables.log.proposal import Plan, with_operator
+from indextables.log.transaction import Changes
+from indextables.log.transaction_log import TransactionLog
+from indextables.model.actions import AddAction, MetadataAction
+from indextables.model.conflicts import Intent, Operation
+from indextables.model.deletion_vector import listed_paths
+from indextables.model.file_list import to_actions
+from indextables.model.report import Report
+from indextables.model.schema_registry import with_mappings, without_registry
+from indextables.model.snapshot import Snapshot, files_not_in
+from indextables.operations.jobs import DRY_RUN, NO_ACTION, SUCCESS
+from indextables.storage.store import Store
+
+_NOTHING = "The table is as it was then."
+_FEW = 32
+"""Up to so many splits are looked at one by one; more are found in one listing."""
+
+
+class RestoreReport(Report, frozen=True):
+    """What restoring did. `version` is the new version, the present one if there was nothing to do, none on a dry run."""
+
+    table_path: str
+    status: str
+    version: int | None
+    restored_version: int
+    files_added: int
+    files_removed: int
+    message: str
+
+
+class RestorePlan(Report, frozen=True):
+    """What restoring would add and remove."""
+
+    table_path: str
+    version: int
+    restored_version: int
+    files_added: int
+    files_removed: int
+    read: Snapshot
+    target: Snapshot
+    hidden: ClassVar[tuple[str, ...]] = ("read", "target")
+
+    def preview(self) -> RestoreReport:
+        """What a dry run reports."""
+        changes = self.files_added or self.files_removed or _restored_metadata(self.target, self.read) is not None
+        return RestoreReport(
+            table_path=self.table_path,
+            status=DRY_RUN if changes else NO_ACTION,
+            version=None if changes else self.version,
+            restored_version=self.restored_version,
+            files_added=self.files_added,
+            files_removed=self.files_removed,
+            message=_message(self.restored_version, "would be brought back") if changes else _NOTHING,
+        )
+
+
+def plan(log: TransactionLog, *, version: int) -> RestorePlan:
+    """What it takes to bring a version back; an error if it cannot be, because splits of it were purged or are gone."""
+    read = log.newest_writable()
+    target = log.at_version(version)
+    check_not_purged(log, read, target)
+    check_splits(log.store, target)
+    return RestorePlan(
+        table_path=log.store.url,
+        version=read.version,
+        restored_version=version,
+        files_added=files_not_in(target, read).num_rows,
+        files_removed=files_not_in(read, target).num_rows,
+        read=read,
+        target=target,
+    )
+
+
+def run(planned: RestorePlan, log: TransactionLog, *, engine_info: str | None = None) -> RestoreReport:
+    """Commit the restoration; nothing is committed if the table already is as it was then."""
+    committed = log.commit(planned.read, _Restoration(planned.read, planned.target, engine_info))
+    written = committed.written
+    done = committed.version is not None
+    return RestoreReport(
+        table_path=planned.table_path,
+        status=SUCCESS if done else NO_ACTION,
+        version=committed.snapshot.version if committed.version is None else committed.version,
+        restored_version=planned.restored_version,
+        files_added=planned.files_added if written is None else len(written.added),
+        files_removed=planned.files_removed if written is None else len(written.removed),
+        message=_message(planned.restored_version, "was brought back") if done else _NOTHING,
+    )
+
+
+def _message(version: int, what: str) -> str:
+    return f"Version {version} {what} as a new version."
+
+
+def check_splits(store: Store, snapshot: Snapshot) -> None:
+    """MissingSplitError unless every split of a snapshot is in the store with the size that the log says, and the files of
+    their deletion vectors too."""
+    files = snapshot.files(columns=["path", "size", "deletion_vector"])
+    recorded_sizes: dict[str, int | None] = dict.fromkeys(listed_paths(files))
+    recorded_sizes |= dict(zip(files.column("path").to_pylist(), files.column("size").to_pylist(), strict=True))
+    actual_sizes = stored_sizes(store, recorded_sizes)
+    missing = sorted(
+        path
+        for path, size in recorded_sizes.items()
+        if path not in actual_sizes or (size is not None and actual_sizes[path] != size)
+    )
+    if missing:
+        raise _gone(store.url, snapshot, missing)
+
+
+def _gone(url: str, snapshot: Snapshot, missing: Sequence[str]) -> MissingSplitError:
+    count = snapshot.files(columns=["path"]).num_rows
+    return MissingSplitError(
+        f"{len(missing)} of the {count} splits of version {snapshot.version} of {url} are gone or have another size, "
+        f"such as {missing[0]}.",
+        hint="Choose a newer version; history() shows which can be read.",
+        path=missing[0],
+        version=snapshot.version,
+        missing=list(missing),
+    )
+
+
+def stored_sizes(store: Store, paths: Collection[str]) -> dict[str, int]:
+    """The sizes of those of some files that are in the store: a few are asked for, many are listed with all others."""
+    if len(paths) > _FEW:
+        return {info.path: info.size for info in store.list()}
+    found = (store.head(path) for path in paths)
+    return {info.path: info.size for info in found if info is not None}
+
+
+class _Restoration(Struct, frozen=True):
+    """The commit: planned anew on whatever it meets, so that the outcome is the old content whoever was first."""
+
+    read: Snapshot
+    target: Snapshot
+    engine_info: str | None
+
+    @property
+    def intent(self) -> Intent:
+        return Intent(
+            Operation.RESTORE,
+            sets_metadata=_restored_metadata(self.target, self.read) is not None,
+            writes_data=False,
+            revives=True,
+        )
+
+    def plan(self, snapshot: Snapshot, *, now_ms: int) -> Plan:
+        removed = files_not_in(snapshot, self.target)
+        changes = Changes(
+            Operation.RESTORE,
+            adds=[_revived(action) for action in self._missing(snapshot)],
+            removes=removed.column("path").to_pylist(),
+            metadata=_restored_metadata(self.target, snapshot),
+            parameters={"version": self.target.version},
+            metrics={"numRestoredFiles": self.target.all_files.num_rows},
+            engine_info=self.engine_info,
+        )
+        return changes.plan(snapshot, now_ms=now_ms)
+
+    def _missing(self, snapshot: Snapshot) -> list[AddAction]:
+        # The old files may name doc mappings that the newest state has forgotten, so they carry them along.
+        return with_mappings(to_actions(files_not_in(self.target, snapshot)), self.target.schema_registry)
+
+
+def _restored_metadata(target: Snapshot, newest: Snapshot) -> MetadataAction | None:
+    """The metadata that was, if it is another; the table stays the same one. Records of doc mappings are no difference."""
+    metadata = msgspec.structs.replace(target.metadata, id=newest.metadata.id)
+    metadata = with_operator(metadata, target.header.protocol, newest.header.protocol)
+    return None if without_registry(metadata) == without_registry(newest.metadata) else metadata
+
+
+def _revived(action: AddAction) -> AddAction:
+    return msgspec.structs.replace(action, added_at_version=None, added_at_timestamp=None)

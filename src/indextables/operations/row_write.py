@@ -1,0 +1,428 @@
+"""A write of rows as a value: planned where the table is open, run by one process or many, finished by one commit.
+
+    write = plan_row_write(spec, header, data, ...)    the schema and the settings checked against the table
+    added = write.run(batches)                         in any process: rows become splits, and log entries to commit
+    write.changes(added)                               the one commit of it all
+
+A `RowWrite` is plain values and travels by pickle; the store and the writers are opened where it runs. Split names are
+random, so that a task that runs twice never overwrites what the other run wrote; what no commit names is an orphan.
+
+Rows are cut into the partitions they belong to and put aside on local disk, so that a write needs memory for one
+partition at a time, however many come; rows keep their order inside each.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Struct
+from msgspec.structs import replace
+
+from indextables import config
+from indextables.config import Settings
+from indextables.config.indexing import IndexingSettings, SearchSettings
+from indextables.config.splits import SplitWriterSettings, StatsSettings
+from indextables.log.live_files import every_file, files_of_partitions, files_within, no_file_of_a_new_table
+from indextables.log.transaction import Changes, LiveSelection
+from indextables.model.actions import AddAction, MetadataAction
+from indextables.model.arguments import transaction_id
+from indextables.model.column_names import ColumnNames, column_names
+from indextables.model.conflicts import PURGE_TXN, Operation
+from indextables.model.predicate import Predicate, Where, bound_predicate
+from indextables.model.schema import schema_from_json
+from indextables.model.schema_registry import without_registry
+from indextables.model.snapshot import Header
+from indextables.model.values import encode_value
+from indextables.operations.incoming import conformed, only, replaced_schema, widened
+from indextables.pools import WRITES
+from indextables.splits.format.container import SplitInfo
+from indextables.splits.format.section_table import Origin
+from indextables.splits.index.mapping import DocMapping, compatible_mapping, recorded_as
+from indextables.splits.index.tantivy_files import scratch_folder, writing_errors
+from indextables.splits.write.writer import new_split_name, split_path, write_splits
+from indextables.storage.spec import StoreSpec, open_store, open_table_store
+from indextables.storage.store import Store
+
+PartitionKey = tuple[str | None, ...]
+
+
+def partitions(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[tuple[PartitionKey, pa.RecordBatch]]:
+    """Each partition of the batch: its values as the log writes them, and its rows without the partition columns."""
+    body = batch.drop_columns(list(columns)) if columns else batch
+    if not columns:
+        yield (), body
+        return
+    if batch.num_rows == 0:
+        return
+    codes, keys = _codes(batch, columns)
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
+        rows = order[start:end]
+        yield keys[int(codes[rows[0]])], body if len(starts) == 1 else body.take(pa.array(rows))
+
+
+def _codes(batch: pa.RecordBatch, columns: Sequence[str]) -> tuple[np.ndarray, dict[int, PartitionKey]]:
+    """A number for each row's combination of values, and what each number stands for."""
+    total = np.zeros(batch.num_rows, dtype=np.int64)
+    texts: list[list[str | None]] = []
+    for name in columns:
+        encoded = pc.dictionary_encode(batch.column(name), null_encoding="encode")
+        texts.append([encode_value(value) for value in encoded.dictionary])
+        total = total * len(encoded.dictionary) + encoded.indices.to_numpy()
+    keys: dict[int, PartitionKey] = {}
+    for code in np.unique(total):
+        rest, values = int(code), []
+        for choices in reversed(texts):
+            rest, place = divmod(rest, len(choices))
+            values.append(choices[place])
+        keys[int(code)] = tuple(reversed(values))
+    return total, keys
+
+
+MOST_OPEN_FILES = 128
+
+
+class Spill:
+    """A folder of Arrow files, a few per partition; gone when it closes."""
+
+    def __init__(self, schema: pa.Schema, *, folder: str | None = None) -> None:
+        self._schema = schema
+        self._folder = scratch_folder("spill", folder)
+        self._files: defaultdict[PartitionKey, list[Path]] = defaultdict(list)
+        self._open: OrderedDict[PartitionKey, pa.RecordBatchStreamWriter] = OrderedDict()
+        self._count = 0
+
+    def add(self, key: PartitionKey, batch: pa.RecordBatch) -> None:
+        """Put rows of a partition aside."""
+        with self._errors():
+            writer = self._open.get(key)
+            if writer is None:
+                if len(self._open) >= MOST_OPEN_FILES:
+                    self._open.popitem(last=False)[1].close()
+                writer = self._open[key] = self._new_file(key)
+            self._open.move_to_end(key)
+            writer.write_batch(batch)
+
+    def partitions(self) -> Iterator[tuple[PartitionKey, Iterator[pa.RecordBatch]]]:
+        """Each partition and its rows, in the order they came; the partitions sorted by their values."""
+        with self._errors():
+            while self._open:
+                self._open.popitem()[1].close()
+        for key in sorted(self._files, key=lambda k: tuple((v is not None, v or "") for v in k)):
+            yield key, self._rows(self._files[key])
+
+    def _new_file(self, key: PartitionKey) -> pa.RecordBatchStreamWriter:
+        self._count += 1
+        path = self._folder / f"{self._count}.arrow"
+        self._files[key].append(path)
+        return pa.ipc.new_stream(str(path), self._schema, options=pa.ipc.IpcWriteOptions(compression="lz4"))
+
+    def _rows(self, files: list[Path]) -> Iterator[pa.RecordBatch]:
+        for path in files:
+            with self._errors():
+                reader = pa.ipc.open_stream(str(path))
+            with reader:
+                yield from reader
+            path.unlink()
+
+    def _errors(self) -> AbstractContextManager[None]:
+        return writing_errors(str(self._folder), "Putting rows aside by their partition")
+
+    def __enter__(self) -> Spill:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with suppress(OSError):  # what is not written out is not wanted any more
+            while self._open:
+                self._open.popitem()[1].close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+NOT_CREATED = Header().version
+"""The version on which a write is planned when there is no table yet."""
+
+
+class RowWrite(Struct, frozen=True):
+    """A planned write: what a task needs to write rows as splits, and what the one commit needs to add them.
+
+    It travels by pickle. The options may hold credentials: they stay out of the repr.
+    """
+
+    spec: StoreSpec
+    header: Header
+    """The table as the write was planned on it, or as it will be created: what the commit is checked against (R18)."""
+    schema_json: str
+    partition_columns: tuple[str, ...]
+    mapping: DocMapping
+    splits: SplitWriterSettings
+    stats: StatsSettings
+    new_metadata: MetadataAction | None = None
+    """The metadata that the write gives to the table; None if it changes none."""
+    operation: Operation = Operation.APPEND
+    where: Predicate | None = None
+    """Which rows are replaced, in the splits' names; `condition` says it in people's."""
+    condition: str | None = None
+    dynamic_partitions: bool | None = False
+    """Whether only the partitions that the rows have are replaced. None: not decided, and False unless it is."""
+    merge_schema: bool = False
+    exist_ok: bool = True
+    """Whether the table may exist; if not, these must be the first rows of a table that nobody else has made."""
+    options: Mapping[str, object] = {}
+    """What the table is opened, or created, with for the commit."""
+    user_metadata: str | None = None
+    txn: tuple[str, int] | None = None
+    mark: tuple[str, int] | None = None
+    """Remembered by the table beside `txn`, under a name of its own."""
+
+    def __repr__(self) -> str:
+        return f"RowWrite({self.operation} to {self.spec.url!r}, planned on version {self.read_version})"
+
+    @property
+    def read_version(self) -> int:
+        """The version of the table that the write was planned on; `NOT_CREATED` if there was none."""
+        return self.header.version
+
+    @property
+    def table(self) -> MetadataAction:
+        """The metadata of the table that the write was planned on, or of the one that it will create."""
+        assert self.header.metadata is not None
+        return self.header.metadata
+
+    @property
+    def layout(self) -> tuple[str, tuple[str, ...], DocMapping]:
+        """What its splits are made for: the columns, the partitions, and how each column is indexed."""
+        return self.schema_json, self.partition_columns, self.mapping
+
+    @property
+    def may_miss_text(self) -> bool:
+        """Whether the write creates a table that searches no column by its words."""
+        return self.read_version == NOT_CREATED and not self.mapping.of_kind("text")
+
+    def run(
+        self,
+        batches: Iterable[pa.RecordBatch],
+        *,
+        store: Store | None = None,
+        new_name: Callable[[], str] = new_split_name,
+        now_ms: Callable[[], int] = _now_ms,
+    ) -> list[AddAction]:
+        """Write rows as splits; none of them is part of the table yet.
+
+        If it fails, the splits it has uploaded are deleted: nobody can have committed them.
+        """
+        # The first rows are written before there is a table.
+        opener = open_store if self.read_version == NOT_CREATED else open_table_store
+        task = _TaskRun(self, store or opener(self.spec), new_name, now_ms)
+        names = column_names(self.schema_json)
+        rows = (names.to_physical(conformed(batch, names.logical)) for batch in batches)
+        try:
+            task.write(rows if self.where is None else only(self.where, rows, task.schema, shown=self.condition))
+        except BaseException:
+            task.abandon()
+            raise
+        return task.added
+
+    def changes(
+        self,
+        added: Sequence[AddAction],
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        engine_info: str | None = None,
+        candidates: Mapping[str, str | None] = {},
+    ) -> Changes:
+        """The one commit that makes the splits part of the table.
+
+        `candidates` are live splits that may match `where` in part, with their deletion vectors: what of them is replaced
+        is the caller's to add.
+        """
+        condition = {} if self.where is None else {"where": self.condition or str(self.where)}
+        return Changes(
+            self.operation,
+            adds=tuple(added),
+            selected=self._replaced(added, candidates),
+            metadata=self.new_metadata,
+            parameters={**condition, **(parameters or {})},
+            txn=self.txn,
+            mark=self.mark,
+            user_metadata=self.user_metadata,
+            engine_info=engine_info,
+        )
+
+    def _replaced(self, added: Sequence[AddAction], candidates: Mapping[str, str | None]) -> LiveSelection | None:
+        if not self.exist_ok:
+            return no_file_of_a_new_table
+        if self.operation is Operation.APPEND:
+            return None
+        if self.dynamic_partitions:
+            return files_of_partitions(a.partition_values or {} for a in added)
+        if self.where is None:
+            return every_file
+        return files_within(self.where, self.partition_columns, inspected=candidates)
+
+
+class _TaskRun:
+    """One task's run of a write: where its rows go, and what was uploaded so far."""
+
+    def __init__(self, plan: RowWrite, store: Store, new_name: Callable[[], str], now_ms: Callable[[], int]) -> None:
+        self.schema = schema_from_json(plan.schema_json)
+        self.added: list[AddAction] = []
+        self._plan = plan
+        self._store = store
+        self._new_name = new_name
+        self._now_ms = now_ms
+        self._body = pa.schema([f for f in self.schema if f.name not in plan.partition_columns])
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> None:
+        columns = self._plan.partition_columns
+        if not columns:
+            self._write_partition((), batches)
+            return
+        with Spill(self._body, folder=self._plan.splits.temp_directory) as spill:
+            for batch in batches:
+                for key, rows in partitions(batch, columns):
+                    spill.add(key, rows)
+            self._write_each(spill.partitions())
+
+    def _write_each(self, parts: Iterator[tuple[PartitionKey, Iterator[pa.RecordBatch]]]) -> None:
+        """Several partitions, some at a time; what is added stands in their order, however long each took."""
+        threads = self._plan.splits.threads
+        if threads == 1:
+            for part in parts:
+                self._write_partition(*part)
+            return
+        written = list(WRITES.each(lambda part: self._write_partition(*part), parts, parallelism=threads))
+        self.added = [action for actions in written for action in actions]
+
+    def _write_partition(self, key: PartitionKey, batches: Iterable[pa.RecordBatch]) -> list[AddAction]:
+        plan = self._plan
+        values = dict(zip(plan.partition_columns, key, strict=True))
+        origin = Origin(schema=plan.schema_json, partition_columns=plan.partition_columns, partition_values=values)
+        return [
+            self._upload(values, split)
+            for split in write_splits(
+                batches, self._body, plan.mapping, settings=plan.splits, stats=plan.stats, origin=origin
+            )
+        ]
+
+    def abandon(self) -> None:
+        self._store.delete([action.path for action in self.added])
+
+    def _upload(self, values: dict[str, str | None], split: SplitInfo) -> AddAction:
+        path = split_path(values, self._new_name())
+        action = split.add_action(path, partition_values=values, modification_time=self._now_ms())
+        # Noted before the upload, so that one that fails half-way is cleaned up too.
+        self.added.append(action)
+        self._store.put_file(path, split.path)
+        return action
+
+
+def plan_row_write(
+    spec: StoreSpec,
+    header: Header,
+    data: pa.Schema,
+    *,
+    recorded: Settings,
+    settings: Settings | Callable[[ColumnNames], Settings],
+    new_name: Callable[[str], str] = str,
+    overwrite_schema: bool = False,
+    operation: Operation = Operation.APPEND,
+    where: Where | None = None,
+    dynamic_partitions: bool | None = False,
+    merge_schema: bool = False,
+    exist_ok: bool = True,
+    options: Mapping[str, object] | None = None,
+    user_metadata: str | None = None,
+    txn: tuple[str, int] | None = None,
+) -> RowWrite:
+    """Check the data's schema and the indexing settings against the table.
+
+    `recorded` are the table's own settings, `settings` those of this write, once it is known what its columns are called.
+    Columns keep the kind of index they have, unless everything is overwritten; how new ones are indexed becomes part of the
+    table. `new_name` is what the splits call a new column. `overwrite_schema` makes the data's columns those of the table.
+    """
+    metadata = without_registry(_given(header))
+    before, partition_columns = column_names(metadata.schema_string), tuple(metadata.partition_columns or ())
+    names = _names_after(before, data, partition_columns, new_name, merge=merge_schema, overwrite=overwrite_schema)
+    settings = settings if isinstance(settings, Settings) else settings(names)
+    table, schema = before.physical, names.physical
+    body = pa.schema([f for f in schema if f.name not in partition_columns])
+    mapping = DocMapping.from_settings(body, settings.group(IndexingSettings))
+    new = [f.name for f in body if _is_anew(operation, header) or f.name not in table.names]
+    if len(new) < len(body):
+        old = pa.schema([f for f in body if f.name not in new])
+        mapping = compatible_mapping(DocMapping.from_settings(old, recorded.group(IndexingSettings)), mapping)
+    bound = bound_predicate(where, names.logical, zone=settings.group(SearchSettings).time_zone)
+    schema_json = metadata.schema_string if schema.equals(table) else names.schema_json
+    new_metadata = replace(metadata, schema_string=schema_json)
+    if new:
+        left = config.without_columns(metadata.configuration or {}, {*table.names} - {*schema.names})
+        new_metadata = replace(new_metadata, configuration=recorded_as(mapping, body, new, left))
+    return RowWrite(
+        spec=spec,
+        header=header_to_check(header),
+        schema_json=schema_json,
+        partition_columns=partition_columns,
+        mapping=mapping,
+        splits=settings.group(SplitWriterSettings),
+        stats=settings.group(StatsSettings),
+        new_metadata=None if new_metadata == metadata else new_metadata,
+        operation=operation,
+        where=names.optional_predicate(bound),
+        condition=None if bound is None else str(bound),
+        dynamic_partitions=dynamic_partitions,
+        merge_schema=merge_schema,
+        exist_ok=exist_ok,
+        options=options or {},
+        user_metadata=user_metadata,
+        txn=transaction_id(txn),
+    )
+
+
+def _is_anew(operation: Operation, header: Header) -> bool:
+    """Whether every row is replaced, so that columns may be indexed in another way."""
+    return operation is Operation.OVERWRITE and header.version != NOT_CREATED
+
+
+def _given(header: Header) -> MetadataAction:
+    assert header.metadata is not None
+    return header.metadata
+
+
+def _names_after(
+    before: ColumnNames,
+    data: pa.Schema,
+    partition_columns: Sequence[str],
+    new_name: Callable[[str], str],
+    *,
+    merge: bool,
+    overwrite: bool,
+) -> ColumnNames:
+    """The columns that the table will have: its own, with new ones of the data, or those of the data instead."""
+    if overwrite:
+        logical = replaced_schema(before.logical, data, [before.shown(name) for name in partition_columns])
+    else:
+        logical = widened(before.logical, data, merge_schema=merge)
+    return before.extended(logical, new_name)
+
+
+def header_to_check(header: Header) -> Header:
+    """What a write keeps of the table that it is planned on: enough to tell what has changed when it is committed."""
+    purges = {app_id: txn for app_id, txn in header.txns.items() if app_id == PURGE_TXN}
+    return Header(version=header.version, protocol=header.protocol, metadata=header.metadata, txns=purges)

@@ -1,0 +1,436 @@
+"""Aggregations over a table: each split makes its part, the parts add up exactly, and become the table that a user sees.
+
+Buckets come in their order (terms by count or key, histograms by key with gaps filled on demand), cut to size, with the
+values of their metrics in columns beside them.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import zoneinfo
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec.structs import replace
+
+from indextables.errors import InvalidInputError
+from indextables.model.values import decode_value
+from indextables.query.aggregate.spec import COUNT, WHICH, Aggregations, Bucket, Field, Metric, parse_spec, renamed
+from indextables.query.aggregate.state import Partial, Place, aggregate_split, keyed_rows, merged, numbered_groups
+from indextables.query.task import ScanTask
+from indextables.splits.query.tree import AllRows
+from indextables.splits.read.table_split import SplitEntry
+
+
+def metric_columns(metric: Metric) -> dict[str, pa.DataType | None]:
+    """The columns of a metric with their types; None for a sum of whole numbers, whose type depends on its size."""
+    if metric.kind == "top_hits":
+        row = pa.struct([(label, field.type) for label, field in zip(metric.labels, metric.hits, strict=True)])
+        return {metric.name: pa.list_(row)}
+    own, total = metric.field.element_type, _sum_type(metric.field.element_type)
+    single: dict[str, pa.DataType | None] = {
+        "min": own,
+        "max": own,
+        "sum": total,
+        "avg": pa.float64(),
+        "value_count": pa.int64(),
+        "cardinality": pa.int64(),
+    }
+    if metric.kind in single:
+        return {metric.name: single[metric.kind]}
+    if metric.kind == "percentiles":
+        return {_percent_name(metric, p): pa.float64() for p in metric.percents}
+    parts = {"count": pa.int64(), "min": own, "max": own, "avg": pa.float64(), "sum": total}
+    if metric.kind == "extended_stats":
+        parts |= dict.fromkeys(_SPREAD, pa.float64())
+    return {f"{metric.name}.{part}": kind for part, kind in parts.items()}
+
+
+_SPREAD = ("sum_of_squares", "variance", "std_deviation")
+
+
+def metric_values(metric: Metric, state: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The values of a metric for one group; no value where there is nothing to compute from, a count of 0."""
+    if metric.kind == "cardinality":
+        return {metric.name: 0 if state is None else len(state["value"])}
+    if metric.kind == "percentiles":
+        return _percentiles(metric, state)
+    if metric.kind == "top_hits":
+        return {metric.name: [] if state is None else state["hits"]}
+    count = 0 if state is None else int(state["n"])
+    if state is None or count == 0:
+        empty: dict[str, Any] = dict.fromkeys(metric_columns(metric))
+        return empty | {n: 0 for n in empty if metric.kind == "value_count" or n.endswith(".count")}
+    parts = {
+        "count": count,
+        "min": state["low"],
+        "max": state["high"],
+        "avg": None if state["sum"] is None else float(state["sum"]) / count,  # of values none of which is a number
+        "sum": state["sum"],
+    }
+    if metric.kind == "extended_stats":
+        mean = float(state["sum"]) / count
+        spread = state["squares"] / count - mean * mean
+        variance = spread if math.isnan(spread) else max(0.0, spread)  # of infinite values there is none
+        parts |= dict(zip(_SPREAD, (state["squares"], variance, math.sqrt(variance)), strict=True))
+    if metric.kind in ("stats", "extended_stats"):
+        return {f"{metric.name}.{part}": value for part, value in parts.items()}
+    return {metric.name: parts["count" if metric.kind == "value_count" else metric.kind]}
+
+
+def _percent_name(metric: Metric, percent: float) -> str:
+    return f"{metric.name}.p{percent:g}"
+
+
+def _percentiles(metric: Metric, state: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The values below which a share of all values lies, interpolated between the two neighbours."""
+    names = [_percent_name(metric, p) for p in metric.percents]
+    if state is None or not state["number"]:
+        return dict.fromkeys(names)
+    order = np.argsort(state["number"], kind="stable")
+    values = np.asarray(state["number"], np.float64)[order]
+    ends = np.cumsum(np.asarray(state["n"], np.int64)[order])
+    places = np.asarray(metric.percents) / 100 * (ends[-1] - 1)
+    below, above = (values[np.searchsorted(ends, edge, side="right")] for edge in (np.floor(places), np.ceil(places)))
+    with np.errstate(invalid="ignore"):
+        between = below + (above - below) * (places - np.floor(places))
+    return dict(zip(names, np.where(below == above, below, between).tolist(), strict=True))
+
+
+def _sum_type(kind: pa.DataType) -> pa.DataType | None:
+    if pa.types.is_integer(kind):
+        return None
+    return pa.decimal128(38, kind.scale) if pa.types.is_decimal(kind) else pa.float64()
+
+
+MAX_FILLED = 100_000
+"""Most buckets a histogram may fill in; more is a mistake in the interval."""
+
+
+def ordered_buckets(table: pa.Table | None, bucket: Bucket, above: tuple[Any, ...]) -> list[tuple[Any, int]]:
+    """Key and count of the buckets that are shown, within the buckets above them."""
+    if bucket.sources:
+        return [] if table is None else _combined_buckets(_within(table, above), bucket, f"k{len(above)}")
+    buckets = [] if table is None else _buckets(_within(table, above), bucket, above)
+    if bucket.labels is not None:
+        counts = dict(buckets)
+        return [(number, counts.get(number, 0)) for number in range(len(bucket.labels))]
+    if bucket.kind != "terms" and bucket.min_count == 0 and (buckets or bucket.bounds is not None):
+        return _filled(buckets, bucket)
+    return buckets
+
+
+def _combined_buckets(table: pa.Table, bucket: Bucket, name: str) -> list[tuple[Any, int]]:
+    """Those whose keys have several parts: by count, or by their parts in turn, behind a key."""
+    pairs = zip(table.column(name).to_pylist(), table.column("n").to_pylist(), strict=True)
+    shown = [(key_parts(key, bucket), key, count) for key, count in pairs if count >= bucket.min_count]
+    shown.sort(key=lambda entry: tuple(map(_sortable, entry[0].values())), reverse=bucket.by_key and bucket.descending)
+    if not bucket.by_key:
+        shown.sort(key=lambda entry: entry[2], reverse=bucket.descending)
+    if bucket.after is not None:
+        after = tuple(_sortable(value) for value in _plain_after(bucket))
+        shown = [entry for entry in shown if tuple(map(_sortable, entry[0].values())) > after]
+    return [(key, count) for _, key, count in shown[: bucket.size]]
+
+
+def _plain_after(bucket: Bucket) -> list[Any]:
+    """The key behind which buckets begin, in the types of keys."""
+    types = [_key_type(source) for source in bucket.sources]
+    return [_plain_key(value, kind) for value, kind in zip(bucket.after or (), types, strict=True)]
+
+
+def _plain_key(value: Any, kind: pa.DataType) -> Any:
+    """A value as it compares with keys; numbers do so whatever their types are."""
+    if pa.types.is_float32(kind):
+        with np.errstate(over="ignore"):
+            return float(np.float32(value))
+    is_moment = pa.types.is_timestamp(kind) or pa.types.is_date(kind)
+    return pa.array([value]).cast(kind)[0].as_py() if is_moment else value
+
+
+def _sortable(value: Any) -> tuple[bool, Any]:
+    """A part of a key among others: NaN is greater than every number."""
+    is_nan = isinstance(value, float) and value != value
+    return is_nan, 0 if is_nan else value
+
+
+def key_parts(key: str, bucket: Bucket) -> dict[str, Any]:
+    """The parts of a key of several sources, by their names."""
+    texts = zip(bucket.sources, json.loads(key), strict=True)
+    return {source.name: _part(text, _key_type(source)) for source, text in texts}
+
+
+def _part(text: str, kind: pa.DataType) -> Any:
+    return pa.scalar(decode_value(text, kind), kind).as_py()
+
+
+def _within(table: pa.Table, above: tuple[Any, ...]) -> pa.Table:
+    """The rows of a table that lie in the buckets above."""
+    for number, key in enumerate(above):
+        column = table.column(f"k{number}")
+        same = (
+            pc.is_nan(column) if isinstance(key, float) and key != key else pc.equal(column, _scalar(key, column.type))
+        )
+        table = table.filter(same)
+    return table
+
+
+def _buckets(table: pa.Table, bucket: Bucket, above: tuple[Any, ...]) -> list[tuple[Any, int]]:
+    name = f"k{len(above)}"
+    if bucket.min_count > 1:
+        table = table.filter(pc.greater_equal(table.column("n"), bucket.min_count))
+    keys = table.column(name)
+    sortable = keys.cast(pa.int8()) if pa.types.is_boolean(keys.type) else keys
+    by_key, by_count = (name, _direction(bucket)), ("n", _direction(bucket))
+    sort = [by_key] if bucket.kind != "terms" or bucket.by_key else [by_count, (name, "ascending")]
+    order = pc.sort_indices(pa.table({name: sortable, "n": table.column("n")}), sort_keys=sort)
+    if bucket.kind == "terms":
+        order = order.slice(0, bucket.size)
+    shown = table.take(order)
+    return list(zip(shown.column(name).to_pylist(), shown.column("n").to_pylist(), strict=True))
+
+
+def _direction(bucket: Bucket) -> str:
+    return "descending" if bucket.kind == "terms" and bucket.descending else "ascending"
+
+
+def _scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
+    return pa.scalar(value, kind)
+
+
+def _filled(buckets: list[tuple[Any, int]], bucket: Bucket) -> list[tuple[Any, int]]:
+    counts = dict(buckets)
+    ends = [key for key, _ in (*buckets[:1], *buckets[-1:])] + _keys_of(bucket, bucket.bounds or ())
+    steps: list[Any] = []
+    for key in _steps(min(ends), max(ends), bucket):
+        steps.append(key)
+        if len(steps) > MAX_FILLED:
+            message = f"{bucket.name!r} would have more than {MAX_FILLED} buckets, most of them empty."
+            raise InvalidInputError(
+                message, hint="Choose a longer interval, or min_doc_count 1.", aggregation=bucket.name
+            )
+    # Where clocks are changed, an interval may begin where no step leads to: none that has rows is left out.
+    return [(key, counts.get(key, 0)) for key in sorted({*steps, *counts})]
+
+
+def _keys_of(bucket: Bucket, values: Sequence[Any]) -> list[Any]:
+    """The keys that some values of a bucket's field have."""
+    plain = replace(bucket, field=Field(("value",), bucket.field.element_type))
+    keys: list[Any] = keyed_rows(pa.table({"value": pa.array(list(values), plain.field.type)}), plain)[1].to_pylist()
+    return keys
+
+
+def _steps(first: Any, last: Any, bucket: Bucket) -> Iterator[Any]:
+    """Every key from the first to the last."""
+    if bucket.kind == "histogram":
+        start = round((first - bucket.offset) / bucket.interval)
+        stop = round((last - bucket.offset) / bucket.interval)
+        number = type(first)  # a key of floating point is one also where the interval is a whole number
+        yield from (number(n * bucket.interval + bucket.offset) for n in range(start, stop + 1))
+        return
+    at = first
+    while at <= last:
+        yield at
+        at = _next(at, bucket)
+
+
+def _next(at: Any, bucket: Bucket) -> Any:
+    if bucket.time_zone is not None:
+        return _next_in_zone(at, bucket)
+    if not bucket.unit:
+        return at + datetime.timedelta(microseconds=int(bucket.interval))
+    months = {"month": 1, "quarter": 3, "year": 12}.get(bucket.unit)
+    if months is None:
+        return at + datetime.timedelta(**{f"{bucket.unit}s": 1})
+    total = at.year * 12 + at.month - 1 + months
+    return at.replace(year=total // 12, month=total % 12 + 1)
+
+
+def _next_in_zone(at: datetime.datetime, bucket: Bucket) -> datetime.datetime:
+    """The next start by the clock on the wall; hours and minutes are as long as ever."""
+    zone = zoneinfo.ZoneInfo(str(bucket.time_zone))
+    plain = replace(bucket, time_zone=None)
+    if bucket.unit in ("hour", "minute"):
+        return _aware(_next(at.astimezone(datetime.UTC), plain), at)
+    shift = datetime.timedelta(microseconds=int(bucket.offset))
+    wall = (at - shift).astimezone(zone).replace(tzinfo=None)
+    return _aware((_next(wall, plain).replace(tzinfo=zone)).astimezone(datetime.UTC) + shift, at)
+
+
+def _aware(moment: datetime.datetime, like: datetime.datetime) -> datetime.datetime:
+    return moment.astimezone(like.tzinfo)
+
+
+Row = dict[str, Any]
+Key = tuple[Any, ...]
+_ROOT: Key = (0,)
+
+
+def finish(partial: Partial, aggregations: Aggregations) -> pa.Table:
+    """The result of partial results that hold every split."""
+    result = _Result(partial)
+    rows: list[Row] = []
+    if aggregations.metrics:
+        rows.append({COUNT: result.count((), _ROOT), **result.metrics(aggregations.metrics, (), _ROOT)})
+    for bucket in aggregations.buckets:
+        rows += [{WHICH: bucket.name, **row} for row in result.rows(bucket, (), _ROOT, {})]
+    names = _columns(aggregations)
+    if len(aggregations.buckets) + bool(aggregations.metrics) < 2:
+        names.pop(WHICH)
+    return pa.table({name: _array([row.get(name) for row in rows], kind) for name, kind in names.items()})
+
+
+class _Result:
+    """Looks up groups of the partial results by the keys of their buckets."""
+
+    def __init__(self, partial: Partial) -> None:
+        self._tables = partial.tables
+        self._indexes: dict[Place, dict[Key, int]] = {}
+        self._groups: dict[Place, pa.Table] = {}
+
+    def rows(self, bucket: Bucket, place: Place, above: Key, shown: Row) -> Iterator[Row]:
+        """The rows of a bucket aggregation within the buckets above it, each followed by what is inside it."""
+        here = (*place, bucket.name)
+        table, labels = self._tables.get(here), bucket.labels
+        for key, count in ordered_buckets(table, bucket, above):
+            if bucket.sources:
+                name = key_parts(key, bucket)
+            else:
+                name = key if labels is None else labels[key]
+            keys, own = (*above, key), {**shown, bucket.name: name}
+            yield {**own, COUNT: count, **self.metrics(bucket.inside.metrics, here, keys)}
+            for below in bucket.inside.buckets:
+                yield from self.rows(below, here, keys, own)
+
+    def count(self, place: Place, keys: Key) -> int:
+        """How many rows a group has."""
+        row = self._find(place, keys)
+        return 0 if row is None else int(row["n"])
+
+    def metrics(self, metrics: tuple[Metric, ...], place: Place, keys: Key) -> Row:
+        """The metrics of a group."""
+        values: Row = {}
+        for metric in metrics:
+            values |= metric_values(metric, self._find((*place, f"#{metric.name}"), keys))
+        return values
+
+    def _find(self, place: Place, keys: Key) -> Row | None:
+        """The one row of a group in its table; of a table of values, all of them as lists."""
+        table = self._group(place)
+        if table is None:
+            return None
+        if place not in self._indexes:
+            columns = [table.column(f"k{i}").to_pylist() for i in range(len(keys))]
+            self._indexes[place] = {hashable(key): row for row, key in enumerate(zip(*columns, strict=True))}
+        row = self._indexes[place].get(hashable(keys))
+        if row is None:
+            return None
+        return {name: table.column(name)[row].as_py() for name in table.column_names if not name.startswith("k")}
+
+    def _group(self, place: Place) -> pa.Table | None:
+        table = self._tables.get(place)
+        value = next((n for n in ("value", "number") if table is not None and n in table.column_names), None)
+        if table is None or (value is None and not any(name.startswith("hit ") for name in table.column_names)):
+            return table
+        if place not in self._groups:
+            keys = [name for name in table.column_names if name.startswith("k")]
+            if value is None:
+                self._groups[place] = _listed_hits(table, keys)
+                return self._groups[place]
+            lists = table.group_by(keys, use_threads=False).aggregate([(value, "list"), ("n", "list")])
+            self._groups[place] = lists.select([*keys, f"{value}_list", "n_list"]).rename_columns([*keys, value, "n"])
+        return self._groups[place]
+
+
+def _listed_hits(table: pa.Table, keys: list[str]) -> pa.Table:
+    """The rows of each group as one list, in their order."""
+    names = [name for name in table.column_names if name.startswith("hit ")]
+    rows = table.select(names).rename_columns([name.removeprefix("hit ") for name in names]).to_struct_array()
+    group = numbered_groups([table.column(key) for key in keys], table.num_rows)
+    order = np.argsort(group, kind="stable")
+    starts = np.flatnonzero(np.diff(group[order], prepend=-1))
+    joined = rows.combine_chunks() if isinstance(rows, pa.ChunkedArray) else rows
+    lists = pa.ListArray.from_arrays(pa.array([*starts, len(order)], pa.int32()), joined.take(pa.array(order)))
+    firsts = pa.array(order[starts])
+    return pa.table({**{key: table.column(key).take(firsts) for key in keys}, "hits": lists})
+
+
+def hashable(key: Key) -> Key:
+    """A key under which NaN is found again."""
+    return tuple("NaN" if isinstance(v, float) and v != v else v for v in key)
+
+
+def _columns(aggregations: Aggregations) -> dict[str, pa.DataType | None]:
+    names: dict[str, pa.DataType | None] = {WHICH: pa.string(), **_bucket_columns(aggregations), COUNT: pa.int64()}
+    return names | _metric_columns(aggregations)
+
+
+def _bucket_columns(aggregations: Aggregations) -> dict[str, pa.DataType | None]:
+    names: dict[str, pa.DataType | None] = {}
+    for bucket in aggregations.buckets:
+        names[bucket.name] = _key_type(bucket)
+        names |= _bucket_columns(bucket.inside)
+    return names
+
+
+def _metric_columns(aggregations: Aggregations) -> dict[str, pa.DataType | None]:
+    names: dict[str, pa.DataType | None] = {}
+    for metric in aggregations.metrics:
+        names |= metric_columns(metric)
+    for bucket in aggregations.buckets:
+        names |= _metric_columns(bucket.inside)
+    return names
+
+
+def _key_type(bucket: Bucket) -> pa.DataType:
+    if bucket.labels is not None:
+        return pa.string()
+    if bucket.sources:
+        return pa.struct([(source.name, _key_type(source)) for source in bucket.sources])
+    kind = bucket.field.element_type
+    if bucket.kind == "terms" and pa.types.is_string(kind):
+        return kind
+    plain = replace(bucket, field=Field(("value",), kind))
+    return keyed_rows(pa.table({"value": pa.array([], plain.field.type)}), plain)[1].type
+
+
+def _array(values: list[Any], kind: pa.DataType | None) -> pa.Array:
+    """A column; sums of whole numbers are int64 unless one of them is too large for it."""
+    if kind is not None:
+        return pa.array(values, kind)
+    fits = all(v is None or -(1 << 63) <= int(v) < 1 << 63 for v in values)
+    return (
+        pa.array([None if v is None else int(v) for v in values], pa.int64())
+        if fits
+        else pa.array(values, pa.decimal128(38, 0))
+    )
+
+
+def aggregate_table(task: ScanTask, spec: Mapping[str, Any], json_columns: Iterable[str] = ()) -> pa.Table:
+    """The aggregations of a specification over the matching rows of a task; json columns have paths."""
+    try:
+        aggregations = parse_spec(spec, task.plan.names.logical, json_columns)
+        return finish(partial_of(task, aggregations), aggregations)
+    except (OverflowError, RecursionError, UnicodeError) as error:
+        # Numbers and texts of the specification are turned into those of columns in many places.
+        message = f"A number, a text or the depth of the aggregation is too large: {error}."
+        hint = "Whole numbers have 64 bits, times the years 1 to 9999; nest fewer aggregations."
+        raise InvalidInputError(message, hint=hint) from error
+
+
+def partial_of(task: ScanTask, aggregations: Aggregations) -> Partial:
+    """What the splits of a task contribute; the parts of several tasks add up. Fields are named as people do."""
+    if not task.plan.names.same:
+        aggregations = renamed(aggregations, task.plan.names)
+    return merged(task.each(lambda entry: _one(task, entry, aggregations)))
+
+
+def _one(task: ScanTask, entry: SplitEntry, aggregations: Aggregations) -> Partial:
+    plan = task.plan
+    where = None if entry.certain else plan.where
+    return aggregate_split(task.open(entry), aggregations, plan.query or AllRows(), where=where)

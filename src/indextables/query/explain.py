@@ -1,0 +1,164 @@
+"""What a scan did, for `explain`: how the question was understood, which splits were left out and why, what was read.
+
+Of each split that was opened: how each part of the query was answered, what matched, and what it cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from indextables.model.predicate import Predicate
+from indextables.model.report import Report, plain
+from indextables.query.plan import ScanPlan
+from indextables.query.task import ScanTask
+from indextables.splits.query.tree import AllRows, Leaf, Query, leaves
+from indextables.splits.read.searchable import Searchable
+from indextables.splits.read.table_split import SplitEntry
+from indextables.splits.search.match import OpenQuery, open_query
+
+
+class LeafReport(Struct, frozen=True):
+    """One part of a query and who answered it."""
+
+    part: str
+    answered_by: str
+
+
+class SplitExplanation(Struct, frozen=True):
+    """One split's share of a search, as plain values."""
+
+    path: str
+    rows: int
+    matched: int
+    rows_looked_at: int
+    requests: int
+    bytes_read: int
+    answered_by: str
+    parts: tuple[LeafReport, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain values."""
+        told: dict[str, Any] = plain(self)
+        return told
+
+
+INDEX, BOTH, ROWS = "index", "index, confirmed by rows", "rows"
+GRAMS, WHOLE = "3-grams, confirmed by rows", "whole values, confirmed by rows"
+
+
+def explain_split(
+    split: Searchable, query: Query, *, where: Predicate | None = None, columns: Sequence[str] | None = None
+) -> SplitExplanation:
+    """Run a query and say what it took; with `columns`, reading them for the rows that matched is part of it."""
+    requests, read = split.stats.requests, split.stats.bytes
+    with open_query(split, query, where=where) as opened:
+        rows = opened.rows(where)
+        parts = tuple(LeafReport(str(leaf), _answered(opened, leaf)) for leaf in dict.fromkeys(leaves(query)))
+        by_grams = any(name.startswith("g") for name in opened.narrowed)
+        narrowed = (GRAMS if by_grams else WHOLE) if opened.narrowed else None
+        way = narrowed if narrowed and not parts else _way(split, parts, opened.rows_read)
+        if columns is not None and len(rows):
+            everything = len(rows) == split.num_rows
+            for _ in split.iter_rows(None if everything else rows, columns=columns):
+                pass
+        looked_at = opened.rows_read
+    return SplitExplanation(
+        path=split.path,
+        rows=split.num_rows,
+        matched=len(rows),
+        rows_looked_at=looked_at,
+        requests=split.stats.requests - requests,
+        bytes_read=split.stats.bytes - read,
+        answered_by=way,
+        parts=parts,
+    )
+
+
+def _answered(opened: OpenQuery, leaf: Leaf) -> str:
+    answer = opened.ask(leaf)
+    if answer is None:
+        return ROWS
+    return INDEX if answer.exact else BOTH
+
+
+def _way(split: Searchable, parts: Sequence[LeafReport], rows_read: int) -> str:
+    if not split.indexed:
+        return "rows (the split has no index)"
+    if any(part.answered_by != ROWS for part in parts):
+        return BOTH if rows_read else INDEX
+    return ROWS if rows_read else INDEX
+
+
+class SplitReport(Report, frozen=True):
+    """One split of a scan."""
+
+    path: str
+    rows: int
+    rows_matched: int
+    answered_by: str
+    requests: int
+    bytes_read: int
+
+
+class ScanReport(Report, frozen=True):
+    """A scan that was carried out, without its rows."""
+
+    query: str | None
+    where: str | None
+    columns: str
+    version: int
+    splits_considered: int
+    splits_pruned_by_partition: int
+    splits_skipped_by_statistics: int
+    splits_answered_by_log: int
+    splits_opened: int
+    rows_matched: int
+    requests: int
+    bytes_read: int
+    bytes_in_opened_splits: int
+    splits: tuple[SplitReport, ...]
+
+
+def explain(task: ScanTask) -> ScanReport:
+    """Carry out a scan, count what it touches, and leave its rows."""
+    return scan_report(task.plan, split_reports(task))
+
+
+def split_reports(task: ScanTask) -> list[SplitReport]:
+    """Carry out a scan of some splits; a report for each, in order."""
+    return [_one(task, task.plan, entry) for entry in task.plan.splits]
+
+
+def scan_report(plan: ScanPlan, reports: Sequence[SplitReport]) -> ScanReport:
+    """The report of a scan from those of its splits."""
+    opened = [r for r in reports if r.answered_by != "log"]
+    sizes = {entry.path: entry.size for entry in plan.splits}
+    return ScanReport(
+        query=None if plan.query is None else str(plan.query),
+        where=None if plan.where is None else str(plan.where),
+        columns=", ".join(plan.columns),
+        version=plan.version,
+        splits_considered=plan.splits_considered,
+        splits_pruned_by_partition=plan.pruned_by_partition,
+        splits_skipped_by_statistics=plan.skipped_by_statistics,
+        splits_answered_by_log=len(reports) - len(opened),
+        splits_opened=len(opened),
+        rows_matched=sum(r.rows_matched for r in reports),
+        requests=sum(r.requests for r in reports),
+        bytes_read=sum(r.bytes_read for r in reports),
+        bytes_in_opened_splits=sum(sizes[r.path] for r in opened),
+        splits=tuple(reports),
+    )
+
+
+def _one(task: ScanTask, plan: ScanPlan, entry: SplitEntry) -> SplitReport:
+    where = None if entry.certain else plan.where
+    if plan.query is None and where is None and not plan.columns and entry.num_records is not None:
+        return SplitReport(entry.path, entry.num_records, entry.num_records, "log", 0, 0)
+    split = task.open_alone(entry)
+    found = explain_split(split, plan.query or AllRows(), where=where, columns=plan.columns or None)
+    by = "rows" if plan.query is None and found.answered_by not in (GRAMS, WHOLE) else found.answered_by
+    return SplitReport(entry.path, split.num_rows, found.matched, by, split.stats.requests, split.stats.bytes)

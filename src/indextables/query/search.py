@@ -1,0 +1,245 @@
+"""Searching a table: every split is asked, words weigh the same in all of them, and the best come first.
+
+search = TableSearch.of(plan, limit=10)            checked; holds the plan that finds its rows
+search = search.weighed(task)                      how rare its words are in the table: each split is asked once
+search.with_splits(some).tables(task)              a part of it, anywhere
+
+With a limit the hits of all splits are found first, and rows are read of the winners only. Ordered by a column, splits
+that cannot hold a winner are not even asked.
+
+A search in pages goes on behind the last row of the page before. Rows of equal keys, or scores, come in the order of their
+splits' paths and of their numbers, so that every row is on one page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
+
+from indextables.metrics import METRICS
+from indextables.model.column_names import ColumnNames
+from indextables.model.schema import SCORE
+from indextables.query.plan import ScanPlan
+from indextables.query.task import ScanTask
+from indextables.splits.index.values import normal_key
+from indextables.splits.read.table_split import SplitEntry
+from indextables.splits.search.order import After, OrderBy, behind, best_first, can_compete
+from indextables.splits.search.scores import Hits, TermStatistics, term_statistics, total, weighs_values
+from indextables.splits.search.search import (
+    SearchRequest,
+    best_of,
+    find_hits,
+    merge_results,
+    read_best,
+    read_hits,
+    search_split,
+)
+from indextables.splits.search.snippets import Highlight, Snippet
+from indextables.storage.store import Store
+
+_FIRST_WAVE = 2
+_EVERY_ROW = 1 << 60
+"""A number that no row of a split reaches."""
+
+
+class PageEnd(Struct, frozen=True):
+    """The last row of a page: what it is ordered by, and where it is."""
+
+    keys: pa.Table
+    split: str
+    row: int
+
+
+class TableSearch(Struct, frozen=True):
+    """A search, and the scan that it was planned as. It travels by pickle."""
+
+    plan: ScanPlan
+    request: SearchRequest
+    statistics: TermStatistics | None = None
+    """How rare its words are in the whole table."""
+    split_statistics: Mapping[str, TermStatistics] = {}
+    """The same of each split alone, by its path."""
+    after: PageEnd | None = None
+    """Where the page before ended, of a search in pages."""
+
+    @classmethod
+    def of(
+        cls,
+        plan: ScanPlan,
+        *,
+        limit: int | None = None,
+        offset: int = 0,
+        score: bool = False,
+        snippet: Snippet | None = None,
+        order_by: OrderBy | Sequence[OrderBy] | None = None,
+        paged: bool = False,
+        highlight: Highlight | None = None,
+    ) -> TableSearch:
+        """The search for what a plan with a query finds; what the table cannot answer is an error."""
+        assert plan.query is not None
+        names = plan.names
+        orders = () if order_by is None else (order_by,) if isinstance(order_by, OrderBy) else tuple(order_by)
+        if not names.same:
+            snippet = None if snippet is None else replace(snippet, column=names.column(snippet.column))
+            if highlight is not None:
+                highlight = replace(highlight, columns=names.columns(highlight.columns), labels=highlight.columns)
+            orders = tuple(_physical(order, names) for order in orders)
+        request = SearchRequest(
+            plan.query,
+            plan.columns,
+            where=plan.where,
+            limit=limit,
+            offset=offset,
+            score=score,
+            snippet=snippet,
+            order_by=orders or None,
+            ranked=bool(orders) and SCORE not in plan.schema.names and any(order.column == SCORE for order in orders),
+            paged=paged,
+            highlight=highlight,
+        )
+        request.check(plan.schema)
+        return cls(plan.by_path() if paged else plan, request)
+
+    def weighed(self, task: ScanTask) -> TableSearch:
+        """The search with the statistics of its words, where scores depend on them. Of one split, its own are the table's."""
+        request, splits = self.request, self.plan.splits
+        alone = len(splits) == 1
+        if not request.scores or (alone and not weighs_values(task.open(splits[0]), request.query)):
+            return self
+        counts = task.each(lambda entry: term_statistics(task.open(entry), request.query, ahead=True))
+        by_path = {entry.path: statistics for entry, statistics in zip(splits, counts, strict=True)}
+        return replace(self, statistics=None if alone else total(by_path.values()), split_statistics=by_path)
+
+    def with_splits(self, splits: Sequence[SplitEntry]) -> TableSearch:
+        """The same search over some of its splits."""
+        paths = {entry.path for entry in splits}
+        by_path = {path: counts for path, counts in self.split_statistics.items() if path in paths}
+        return replace(self, plan=self.plan.with_splits(splits), split_statistics=by_path)
+
+    def tables(self, task: ScanTask) -> Iterator[pa.Table]:
+        """What each split contributes."""
+        parts = task.each(
+            lambda entry: search_split(
+                task.open(entry), self._request(entry), self.statistics, self.split_statistics.get(entry.path)
+            )
+        )
+        return map(self.plan.names.to_logical, parts)
+
+    def merged(self, task: ScanTask) -> pa.Table:
+        """What all splits contribute, in order, from the offset to the limit."""
+        return self.plan.names.to_logical(self._merged(task))
+
+    def _merged(self, task: ScanTask) -> pa.Table:
+        request, splits = self.request, self.plan.splits
+        numbers = range(len(splits))
+
+        find = self._finder(task)
+        if request.limit is None:
+            parts = task.in_order(lambda n: read_hits(task.open(splits[n]), find(n), request), numbers, rows=True)
+            return merge_results(list(parts), request, task.schema)
+        hits = self._hits(task, find)
+        if len(hits) == 1 and request.orders and hits[0].keys is None and len(hits[0].rows) > 1:
+            return merge_results([read_hits(task.open(splits[0]), hits[0], request)], request, task.schema)
+        return self._read_best(task, hits)
+
+    def _finder(self, task: ScanTask, *, located: bool = False) -> Callable[[int], Hits]:
+        alone = len(self.plan.splits) == 1 and not self.request.paged and not located
+
+        def find(number: int) -> Hits:
+            entry = self.plan.splits[number]
+            own = self.split_statistics.get(entry.path)
+            return find_hits(task.open(entry), self._request(entry), self.statistics, own, alone=alone)
+
+        return find
+
+    def page(self, store: Store | None = None, after: PageEnd | None = None) -> tuple[pa.Table, PageEnd | None]:
+        """A page of a search in pages, behind the end of the page before, and its own end; None if it is the last.
+
+        One row more than the page holds is looked for: so a page that is full knows whether it is the last.
+        """
+        limit = self.request.limit
+        assert self.request.paged and limit is not None
+        task = ScanTask(self.plan, store)
+        search = replace(self.weighed(task), after=after)
+        more = replace(search, request=replace(self.request, limit=limit + 1))
+        hits = more._hits(task, more._finder(task))
+        rows = self.plan.names.to_logical(search._read_best(task, hits))
+        METRICS.count("rows_read_total", by=rows.num_rows)
+        split, place = best_of(hits, more.request)
+        if len(split) <= limit or not limit:
+            return rows, None
+        number, at = int(split[limit - 1]), int(place[limit - 1])
+        last = hits[number]
+        keys = last.at(np.array([at])).score_table() if last.keys is None else last.keys.slice(at, 1)
+        return rows, PageEnd(keys, self.plan.splits[number].path, int(last.rows[at]))
+
+    def locate(self, store: Store | None = None) -> tuple[pa.Table, list[tuple[str, int]]]:
+        """The result of a search with a limit, and the path of the split and the row number of each of its rows."""
+        task = ScanTask(self.plan, store)
+        search = self.weighed(task)
+        hits = search._hits(task, search._finder(task, located=True))
+        rows = self.plan.names.to_logical(search._read_best(task, hits))
+        METRICS.count("rows_read_total", by=rows.num_rows)
+        split, place = best_of(hits, self.request)
+        pairs = zip(split.tolist(), place.tolist(), strict=True)
+        return rows, [(self.plan.splits[number].path, int(hits[number].rows[at])) for number, at in pairs]
+
+    def _read_best(self, task: ScanTask, hits: Sequence[Hits]) -> pa.Table:
+        splits = self.plan.splits
+        return read_best(lambda n: task.open(splits[n]), hits, self.request, task.schema, each=task.in_order)
+
+    def _hits(self, task: ScanTask, find: Callable[[int], Hits]) -> list[Hits]:
+        splits = range(len(self.plan.splits))
+        return self._first_hits(task, find) if self.request.orders else list(task.in_order(find, splits))
+
+    def run(self, store: Store | None = None) -> pa.Table:
+        """The result of the search, found in this process."""
+        task = ScanTask(self.plan, store)
+        hits = self.weighed(task).merged(task)
+        METRICS.count("rows_read_total", by=hits.num_rows)
+        return hits
+
+    def _request(self, entry: SplitEntry) -> SearchRequest:
+        """What is asked of one split: a condition that all its rows meet is not looked at again."""
+        request, end = self.request, self.after
+        if entry.certain and request.where is not None:
+            request = replace(request, where=None)
+        if end is None:
+            return request
+        # Rows of equal keys come split by split: all of them in splits before the end's are before it.
+        row = end.row if entry.path == end.split else -1 if entry.path > end.split else _EVERY_ROW
+        return replace(request, after=After(end.keys, row))
+
+    def _first_hits(self, task: ScanTask, find: Callable[[int], Hits]) -> list[Hits]:
+        """The hits of each split where a column orders them: the best splits first, while others can compete."""
+        request, bounds = self.request, self.plan.order_bounds
+        order, count, most = request.orders[0], request.wanted, len(self.plan.splits)
+        if bounds is None or not order.is_plain or not count or most < 2:
+            return list(task.in_order(find, range(most)))
+        hits = [Hits(np.empty(0, np.int64), np.empty(0, np.float32))] * most
+        left, wave = best_first(bounds, order).tolist(), _FIRST_WAVE
+        if self.after is not None:
+            possible, _ = behind(bounds, order, After(self.after.keys, self.after.row))
+            left = [number for number in left if possible[number]]
+        while left:
+            now, left = left[:wave], left[wave:]
+            for number, hits_of_split in zip(now, task.in_order(find, now), strict=True):
+                hits[number] = hits_of_split
+            split, place = best_of(hits, replace(request, limit=count, offset=0))
+            if len(split) == count:
+                keys = hits[split[-1]].keys
+                assert keys is not None
+                possible = can_compete(bounds, order, keys.column("0.0")[int(place[-1])])
+                left = [number for number in left if possible[number]]
+            wave *= 2
+        return hits
+
+
+def _physical(order: OrderBy, names: ColumnNames) -> OrderBy:
+    """An order in the splits' names of columns."""
+    path = names.document_path(order.column, order.path, normal_key) if order.path else ()
+    return replace(order, column=names.column(order.column), path=path)

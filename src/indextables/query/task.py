@@ -1,0 +1,259 @@
+"""One worker's part of a scan: opens splits, finds rows, reads what is wanted."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
+from functools import cached_property
+from itertools import islice
+from typing import TypeVar
+
+import pyarrow as pa
+from msgspec import Struct
+
+from indextables.errors import IndexTablesError
+from indextables.metrics import METRICS, PROFILER
+from indextables.model.predicate import Predicate, columns_of
+from indextables.pools import SPLITS
+from indextables.query.plan import ScanPlan
+from indextables.splits.index.mapping import DocMapping
+from indextables.splits.query.to_predicate import predicate_mask
+from indextables.splits.query.to_tantivy import dictionary_term
+from indextables.splits.query.tree import AllRows, Boost, Query, Words
+from indextables.splits.read.bundle_files import WHOLE_BYTES
+from indextables.splits.read.cache import SplitCache
+from indextables.splits.read.foreign import ForeignReader
+from indextables.splits.read.table_split import (
+    SplitEntry,
+    TableSplit,
+    open_table_split,
+    opened_table_split,
+    shared_table_split,
+)
+from indextables.splits.search.match import count_rows, find_rows
+from indextables.storage.spec import open_store
+from indextables.storage.store import Store
+
+logger = logging.getLogger(__name__)
+Item = TypeVar("Item")
+T = TypeVar("T")
+ENOUGH: ContextVar[Callable[[], None] | None] = ContextVar("ENOUGH", default=None)
+"""Called between the splits of every scan of this context; it raises where nobody waits for the answer any more."""
+
+
+_MOST_ROWS = 0.8
+
+
+class ScanTask(Struct, frozen=True, dict=True):
+    """A plan, or a part of one, that runs in this process. The store is opened here unless one is given."""
+
+    plan: ScanPlan
+    given_store: Store | None = None
+
+    @cached_property
+    def _opened(self) -> dict[tuple[str, str | None], TableSplit]:
+        return {}
+
+    @cached_property
+    def _cache(self) -> SplitCache:
+        return SplitCache.of(self.plan.cache)
+
+    @cached_property
+    def store(self) -> Store:
+        """The table's store."""
+        return self.given_store or open_store(self.plan.spec)
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The table's schema."""
+        return self.plan.schema
+
+    @cached_property
+    def _parallelism(self) -> int:
+        plan = self.plan
+        remote = bool(plan.splits) and self.store.local_path(plan.splits[0].path) is None
+        return plan.remote_parallelism if remote else plan.parallelism
+
+    def open(self, entry: SplitEntry) -> TableSplit:
+        """One split of the plan; opened once, however often it is asked, and shared with other scans of the process."""
+        split = self._opened.get((entry.path, entry.vector))
+        if split is None:
+            columns = self.plan.partition_columns
+            with PROFILER.section("open_split"):
+                split = shared_table_split(
+                    self.store, entry, self.schema, columns, cache=self._cache, ranges=self.plan.ranges
+                )
+            self._opened[entry.path, entry.vector] = split
+            if entry.warm and not split.is_warm and self.store.local_path(entry.path) is None:
+                self._warm(split)
+        return split
+
+    def _warm(self, split: TableSplit) -> None:
+        """Fetch the indexes of a split ahead of searches. What fails here fails who needs it, not whoever reads first."""
+        try:
+            split.prewarm(self.plan.warm_columns)
+        except IndexTablesError as error:
+            split.is_warm = True
+            logger.warning("%s is not prewarmed: %s", split.path, error.message)
+
+    def open_alone(self, entry: SplitEntry) -> TableSplit:
+        """The same for this task alone, so that what it reads is counted from its opening on."""
+        plan = self.plan
+        return open_table_split(
+            self.store, entry, self.schema, plan.partition_columns, cache=self._cache, ranges=plan.ranges
+        )
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Every matching row, split after split, in their order, with the names of columns that people use."""
+        names = self.plan.names
+        if self.plan.query is None:
+            go_on = ENOUGH.get() or _nothing
+            for entry in self.plan.splits:
+                for batch in self._scanned(entry):
+                    go_on()
+                    yield names.to_logical(batch)
+            return
+        for found in self.in_order(lambda entry: list(self._scanned(entry)), self.plan.splits, rows=True):
+            yield from map(names.to_logical, found)
+
+    def first(self, limit: int) -> Iterator[pa.RecordBatch]:
+        """The first matching rows, whichever they are; no more are read than that."""
+        for entry in self.plan.splits:
+            if limit <= 0:
+                return
+            split = self.open(entry)
+            where = None if entry.certain else self.plan.where
+            for batch in split.iter_rows(
+                find_rows(split, self.plan.query or AllRows(), where=where)[:limit], columns=self.plan.columns
+            ):
+                limit -= batch.num_rows
+                yield self.plan.names.to_logical(batch)
+
+    def count(self) -> int:
+        """How many rows match; from the log alone where it can tell.
+
+        Of a word, dictionaries that are open are asked one after the other: that takes less than to hand it to a thread.
+        """
+        splits, query = self.plan.splits, self.plan.query
+        counts = [None] * len(splits) if query is None else self._dictionary_counts(query)
+        left = [entry for entry, count in zip(splits, counts, strict=True) if count is None]
+        return sum(count for count in counts if count is not None) + sum(self.in_order(self._count, left))
+
+    def _dictionary_counts(self, query: Query) -> Sequence[int | None]:
+        """For each split, how many rows match, if the dictionary of an index that is open says so."""
+        plan, go_on, columns = self.plan, ENOUGH.get() or _nothing, self.plan.partition_columns
+        mapping: DocMapping | None = None
+        term: tuple[str, str] | None = None
+        counts: list[int | None] = []
+        for entry in plan.splits:
+            go_on()
+            count = None
+            if (plan.where is None or entry.certain) and isinstance(query, Words | Boost):
+                split = opened_table_split(
+                    self.store, entry, self.schema, columns, cache=self._cache, ranges=plan.ranges
+                )
+                if split is not None and split.mapping is not mapping:
+                    mapping, term = split.mapping, dictionary_term(query, split.mapping)
+                count = None if split is None or term is None else split.term_count(*term)
+            counts.append(count)
+        return counts
+
+    def each(self, work: Callable[[SplitEntry], T]) -> Iterator[T]:
+        """The work's result for each split, in order, some splits at a time and never far ahead of the reader."""
+        return self.in_order(work, self.plan.splits)
+
+    def in_order(self, work: Callable[[Item], T], items: Sequence[Item], *, rows: bool = False) -> Iterator[T]:
+        """The same for anything there is one of per split: some of them, or their numbers. `rows` says that all are read."""
+        ahead = min(self.plan.parallelism if rows else self._parallelism, len(items))
+        go_on = ENOUGH.get() or _nothing
+        left = iter(items)
+        if ahead > 1 and self._are_small_and_local:
+            for item in islice(left, 1):
+                go_on()
+                yield work(item)
+            # Small splits of another engine are read in Python: threads would only wait for one another. The first tells.
+            first = next(iter(self._opened.values()), None)
+            ahead = 1 if first is not None and isinstance(first.reader, ForeignReader) else ahead
+        if ahead > 1:
+            yield from SPLITS.each(work, left, parallelism=ahead, before_each=go_on)
+            return
+        for item in left:
+            go_on()
+            yield work(item)
+
+    @cached_property
+    def _are_small_and_local(self) -> bool:
+        splits = self.plan.splits
+        return all(e.size <= WHOLE_BYTES for e in splits) and self.store.local_path(splits[0].path) is not None
+
+    def _scanned(self, entry: SplitEntry) -> Iterator[pa.RecordBatch]:
+        for batch in self._matching(entry):
+            METRICS.count("rows_read_total", by=batch.num_rows)
+            yield batch
+
+    def _matching(self, entry: SplitEntry) -> Iterator[pa.RecordBatch]:
+        plan = self.plan
+        split = self.open(entry)
+        where = None if entry.certain else plan.where
+        if plan.query is None and where is None:
+            yield from split.iter_rows(columns=plan.columns)
+            return
+        if plan.query is None and where is not None and self._terms_tell_little and self._reads_all_of(where, split):
+            yield from self._tested(split, where)
+            return
+        rows = find_rows(split, plan.query or AllRows(), where=where)
+        self._note_share(len(rows), split)
+        if len(rows):
+            yield from split.iter_rows(rows, columns=plan.columns)
+
+    @property
+    def _terms_tell_little(self) -> bool:
+        """Whether most rows of the split before matched: looking at each row costs less than asking the terms first."""
+        return self._shares[-1] >= _MOST_ROWS
+
+    @cached_property
+    def _shares(self) -> list[float]:
+        return [0.0]
+
+    def _note_share(self, matches: int, split: TableSplit) -> None:
+        self._shares[-1] = matches / split.num_rows if split.num_rows else 0.0
+
+    def _reads_all_of(self, where: Predicate, split: TableSplit) -> bool:
+        """Whether rows of another engine's split are read with all columns of a condition."""
+        columns = self.plan.columns
+        has_all = columns is None or set(columns_of(where)) <= set(columns)
+        return has_all and isinstance(split.reader, ForeignReader)
+
+    def _tested(self, split: TableSplit, where: Predicate) -> Iterator[pa.RecordBatch]:
+        """The rows of a split for which a condition is true, after reading all of them."""
+        matches = 0
+        for batch in split.iter_rows(columns=self.plan.columns):
+            found = batch.filter(pa.array(predicate_mask(where, pa.Table.from_batches([batch]))))
+            matches += found.num_rows
+            if found.num_rows:
+                yield found
+        self._note_share(matches, split)
+
+    def _count(self, entry: SplitEntry) -> int:
+        plan = self.plan
+        where = None if entry.certain else plan.where
+        if plan.query is None and where is None and entry.num_records is not None:
+            return entry.num_records
+        return count_rows(self.open(entry), plan.query or AllRows(), where=where)
+
+
+def _nothing() -> None:
+    """Every answer is waited for."""
+
+
+def limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+    """The first rows of a stream; the rest is not read."""
+    if limit is None:
+        yield from batches
+        return
+    for batch in batches if limit else ():
+        yield batch.slice(0, limit)
+        limit -= batch.num_rows
+        if limit <= 0:
+            return

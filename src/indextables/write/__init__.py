@@ -1,1 +1,0 @@
-"""Writing rows: plan on the driver, tasks on the workers, one commit at the end."""
