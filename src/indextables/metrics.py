@@ -281,12 +281,23 @@ SKIPPED = SplitsSkipped()
 def to_opentelemetry(meter_provider: Any = None, *, registry: MetricRegistry = METRICS) -> None:
     """Offer every metric to OpenTelemetry, as observable counters of a meter named `indextables`.
 
-    `meter_provider` is the application's; by default the one that it has set for the process. Nothing is exported unless
-    the application has set up an exporter. Needs the extra `otel`.
+    Nothing is exported unless the application has set up an exporter. This needs the extra `otel`.
 
+    Args:
+        meter_provider: The provider of the application. None takes the provider of the process.
+        registry: The metrics to offer.
+
+    Raises:
+        ModuleNotFoundError: OpenTelemetry is not installed.
+
+    Example:
         indextables.metrics.to_opentelemetry()
     """
-    otel: Any = import_module("opentelemetry.metrics")  # an extra: only who calls this needs it
+    try:
+        otel: Any = import_module("opentelemetry.metrics")  # an extra: loaded only by this function
+    except ModuleNotFoundError as error:
+        message = "OpenTelemetry is not installed. Install it: pip install 'indextables[otel]'."
+        raise ModuleNotFoundError(message, name=error.name) from error
     meter = otel.get_meter("indextables", meter_provider=meter_provider)
     for family in FAMILIES.values():
         for suffix in ("_sum", "_count") if family.timer else ("",):

@@ -23,7 +23,7 @@ from indextables.config.registry import (
 )
 from indextables.errors import InvalidInputError
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 """Which release this is; the package is built under it."""
 GROUPS: tuple[type, ...] = (
     log.RetrySettings,

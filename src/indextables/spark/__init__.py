@@ -47,7 +47,14 @@ _WHERE = {
 def __getattr__(name: str) -> Any:
     if name not in _WHERE:
         raise AttributeError(f"module 'indextables.spark' has no attribute {name!r}")
-    return getattr(import_module(f"indextables.spark.{_WHERE[name]}"), name)
+    try:
+        module = import_module(f"indextables.spark.{_WHERE[name]}")
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("indextables"):
+            raise
+        message = f"indextables.spark needs {error.name}. Install it: pip install 'indextables[spark]'."
+        raise ModuleNotFoundError(message, name=error.name) from error
+    return getattr(module, name)
 
 
 def __dir__() -> list[str]:

@@ -120,7 +120,8 @@ def check_textsearch(fields: QueryFields, column: str) -> None:
     if mapping.kind not in ("text", "json"):
         message = f"TEXTSEARCH needs a text column; {column!r} is {mapping.terms}."
         if mapping.kind in ("string", "ip"):
-            raise InvalidInputError(message, hint=f"Write {column} FIELDMATCH '…' for exact values.", column=column)
+            hint = f"Write {column} FIELDMATCH '…' for exact values{_way_to_text(fields.schema, column)}."
+            raise InvalidInputError(message, hint=hint, column=column)
         raise InvalidInputError(message, hint=_text_hint(fields), column=column)
 
 
@@ -161,7 +162,7 @@ def _existing_column(fields: QueryFields, column: str) -> ColumnMapping:
 
 def _text_hint(fields: QueryFields) -> str:
     names = ", ".join(c.name for c in fields.mapping.of_kind("text"))
-    return f"Text columns: {names}." if names else "No column is indexed as text; set indexing.typemap.<column> = text."
+    return f"Text columns: {names}." if names else f"No column is indexed as text{_way_to_text(fields.schema)}."
 
 
 def _is_list(kind: pa.DataType) -> bool:
@@ -173,10 +174,11 @@ def _is_list(kind: pa.DataType) -> bool:
     return False
 
 
-def _way_to_text(schema: pa.Schema) -> str:
-    """How a column of strings is made one of text, if there is one."""
-    name = next((field.name for field in schema if pa.types.is_string(field.type)), None)
-    return "" if name is None else f', or index one by its words: reindex({{"{name}": "text"}})'
+def _way_to_text(schema: pa.Schema, *columns: str) -> str:
+    """Return how to index the first of the columns that holds strings by its words; without columns, any of the table."""
+    names = columns or schema.names
+    name = next((name for name in names if pa.types.is_string(schema.field(name).type)), None)
+    return "" if name is None else f', or index its words: reindex({{"{name}": "text"}})'
 
 
 def _same_but_for_case(one: str, other: str) -> bool:
