@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from indextables import Table
-from indextables.cli.rows_in.text_lines import TextFormat, compiled, time_parser
+from indextables.cli.rows_in.text_lines import TextFormat, compile_pattern, time_parser
 from indextables.errors import InvalidInputError
 from tests.cli.calls import COMMAND, Call
 
@@ -182,7 +182,7 @@ def test_times_are_read_as_they_are_written(call: Call, tmp_path: Path) -> None:
     assert time_parser("iso")("2026-11-01 10:00:00,250").microsecond == 250_000
     year_less = time_parser("%b %d %H:%M:%S")
     assert year_less("Jan  1 00:00:00") <= datetime.now(UTC) + timedelta(days=1)
-    assert compiled(TextFormat("(?P<ts>.*)", time_format="%d.%m.%Y")).formats == {"ts": "%d.%m.%Y"}
+    assert compile_pattern(TextFormat("(?P<ts>.*)", time_format="%d.%m.%Y")).formats == {"ts": "%d.%m.%Y"}
     (tmp_path / "a.log").write_text("31.12.2025 x\n")
     words = ("append", tmp_path / "t", tmp_path / "a.log", "--create", "--pattern", r"(?P<ts>\S+) (?P<what>\w+)")
     call(*words, "--time-format", "ts=%d.%m.%Y")

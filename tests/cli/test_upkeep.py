@@ -103,7 +103,7 @@ def test_erase_ends_with_a_code_of_its_own_until_it_is_proved(call: Call, logs: 
     refused = call("erase", logs, *where, "--retention-hours", "0", "--yes", code=9)
     assert "-o purge.retentionCheckEnabled=false" in refused.err
     at_once = ("--retention-hours", "0", "-o", "purge.retentionCheckEnabled=false")
-    assert "Nobody is there to confirm" in call("erase", logs, *where, *at_once, code=9).err
+    assert "This needs confirmation" in call("erase", logs, *where, *at_once, code=9).err
     assert "proved               true" in call("erase", logs, *where, *at_once, "--yes").out
     assert not any(b"data2" in path.read_bytes() for path in logs.rglob("*") if path.is_file())
 
@@ -119,7 +119,7 @@ def test_purge_reports_deleted_rows_that_stay(call: Call, logs: Path) -> None:
 def test_what_cannot_be_taken_back_is_not_done_unasked(call: Call, logs: Path, verb: str) -> None:
     before = {path: path.read_bytes() for path in logs.rglob("*") if path.is_file()}
     words = ["--version", "0"] if verb == "restore" else []
-    assert "Nobody is there to confirm" in call(verb, logs, *words, code=9).err
+    assert "This needs confirmation" in call(verb, logs, *words, code=9).err
     assert {path: path.read_bytes() for path in logs.rglob("*") if path.is_file()} == before
 
 

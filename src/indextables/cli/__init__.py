@@ -1,4 +1,5 @@
-"""The command line: the verbs of `Table`, printed for people or as JSON.
+"""The command line: the verbs of `Table`, printed as text or as JSON.
 
-`app.py` names the verbs; each group of them is a module that is loaded when one of its verbs is called.
+`app.py` lists the verbs. Each group of verbs is a module that loads when one of its verbs is
+called.
 """

@@ -1,7 +1,7 @@
-"""`python -m indextables.cli`: the entry point of the process, made for a quick start.
+"""`python -m indextables.cli`: the entry point of the process, optimized for a quick start.
 
-The garbage collector rests while modules load; the verb turns it on again. Nothing here multiplies matrices, so numpy need
-not start threads that would.
+The garbage collector is off while modules load; the verb enables it again. No code path multiplies
+matrices, so numpy's thread pool is not started.
 """
 
 from __future__ import annotations

@@ -1,13 +1,16 @@
-"""`indextables VERB PATH ...`: the verbs, where each of them is, and what a process does not load before it is used.
+"""`indextables VERB PATH ...`: the verbs, their modules, and the imports that are deferred until
+they are used.
 
-Where pandas is installed, pyarrow imports it the first time it makes an array of Python values, to recognise a Series or
-a NaT among them. That takes longer than everything else a search does. No verb of ours hands it such a value, so pandas
-is declared absent before pyarrow looks.
+Deferred imports keep a cold search fast:
 
-`pyarrow.compute` makes a Python function of each of its 300 kernels when it is loaded, and `pyarrow.parquet` loads the file
-systems of all clouds: a tenth of a cold search each, which as a rule uses neither. So their names stand for them until
-somebody does. So do the names of our own rooms that a search has no use for: `Table` has every verb, and with all the
-engines of upkeep behind them it would load half as much again.
+- pandas: pyarrow imports it for the first array of Python values, to recognise a Series or NaT.
+That takes longer than the rest of a search. No verb passes such values, so `import pandas` fails in
+this process.
+- `pyarrow.compute` creates a Python function for each of 300 kernels, and `pyarrow.parquet` loads
+the file systems of all clouds: a tenth of a cold search each. A placeholder replaces them until the
+first use.
+- Packages of this project that a search does not need, such as the maintenance operations behind
+`Table`.
 """
 
 from __future__ import annotations
@@ -62,7 +65,7 @@ _LATER = (
     "indextables.operations.incoming",
     "indextables.operations.row_write",
 )
-"""What is loaded when it is used; a package stands before its modules."""
+"""Modules that load on first use. A package is listed before its modules."""
 
 
 class _WithoutPandas(MetaPathFinder):
@@ -78,17 +81,18 @@ class _WithoutPandas(MetaPathFinder):
 
 
 class _LoadedWhenUsed(ModuleType):
-    """Stands for a module until one of its names is asked for; then the module takes its place.
+    """Placeholder of a module until the first access to one of its names; then the module replaces
+    it.
 
-    One of our packages knows its modules, which may stand for themselves, and can import the others.
+    A placeholder of one of our packages can import its modules, which may be placeholders too.
     """
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self._lock = Lock()
-        room = name.removeprefix("indextables.").replace(".", "/")
-        if (_SOURCE / room / "__init__.py").exists():
-            self.__path__ = [str(_SOURCE / room)]
+        path = name.removeprefix("indextables.").replace(".", "/")
+        if (_SOURCE / path / "__init__.py").exists():
+            self.__path__ = [str(_SOURCE / path)]
 
     def __getattr__(self, attribute: str) -> Any:
         name = self.__name__
@@ -99,7 +103,7 @@ class _LoadedWhenUsed(ModuleType):
 
 
 def load_less() -> None:
-    """From now on `import pandas` fails in this process, and what is named above is loaded when it is used."""
+    """Make `import pandas` fail in this process, and defer the modules listed above."""
     sys.meta_path.insert(0, _WithoutPandas())
     for name in _LATER:
         if name in sys.modules:
@@ -121,11 +125,11 @@ _VERBS_OF = (
     ),
     ("other", "configure settings sql man exit-codes report ui serve mcp jar pack-env demo"),
 )
-"""The modules of verbs, in the order in which help shows their verbs."""
+"""The modules of verbs, in the order of the help."""
 VERBS = {name: module for module, names in _VERBS_OF for name in names.split()}
-"""The module of each verb. It is loaded when one of its verbs is called, so that a search waits for nothing else."""
+"""The module of each verb. It loads when one of its verbs is called."""
 _WrongCall: Any = typer.BadParameter.__mro__[1]
-"""What typer raises for a call that it cannot understand; not every release has a public name for it."""
+"""The exception that typer raises for a wrong call. Some releases have no public name for it."""
 _ELSEWHERE = {
     "vacuum": "purge",
     "optimize": "merge",
@@ -141,12 +145,12 @@ _ELSEWHERE = {
     "log": "history",
     "rollback": "restore",
 }
-"""What other tools call our verbs, which nobody would find by their letters."""
+"""Names of verbs in other tools, mapped to ours."""
 _NEED_EVERYTHING = {"query", "report", "ui", "serve", "mcp", "jar", "pack-env", "demo"}
 
 
 class LoadedOnCall(Mapping[str, Any]):
-    """The verbs by name, each made when it is asked for."""
+    """The verbs by name. Each command is created when it is requested."""
 
     def __getitem__(self, name: str) -> Any:
         return get_group(import_module(f"indextables.cli.verbs.{VERBS[name]}").app).commands[name]
@@ -159,23 +163,23 @@ class LoadedOnCall(Mapping[str, Any]):
 
 
 class Verbs(TyperGroup):
-    """The verbs as a group. With --json a call that cannot be understood is told as JSON, too."""
+    """The group of verbs. With --json, a wrong call is reported as JSON."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**{**attributes, "commands": LoadedOnCall()})
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
-        """The names, in the order of their modules."""
+        """Return the names in the order of their modules."""
         return list(self.commands)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The verb of a call. One that has another name here is refused with that name."""
+        """Return the verb of a call. A name from another tool raises an error with our name for it."""
         if args and args[0] in _ELSEWHERE:
             ctx.fail(f"No such command {args[0]!r}. Here it is `indextables {_ELSEWHERE[args[0]]}`.")
         return super().resolve_command(ctx, args)
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
-        """Parse, and call a verb."""
+        """Parse the arguments and call a verb."""
         words = sys.argv[1:] if args is None else list(args)
         if "--json" not in words:
             return super().main(words, *rest, **options)
@@ -218,11 +222,13 @@ def indextables(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the release.")
     ] = False,
 ) -> None:
-    """Tables of full-text search indexes, on disk and on object stores: write, search, travel in time, keep in order."""
+    """Tables of full-text search indexes, on disk and on object stores: write, search, travel in
+    time, maintain.
+    """
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The entry point of the process."""
+    """Run the command line."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     if not words or words[0] not in _NEED_EVERYTHING:
         load_less()

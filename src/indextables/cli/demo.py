@@ -1,6 +1,6 @@
-"""The product at work: log lines written with Spark, searched, merged, travelled back in time, damaged and verified.
+"""The demo: write log lines with Spark, search, merge, travel in time, damage and verify.
 
-The lines come from a seed (`log_lines`), and are realistic; benchmarks and examples use them too.
+The lines are generated from a seed (`log_lines`); benchmarks and examples use them too.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _URLS = ["/api/orders", "/api/cart", "/api/search", "/login", "/health", "/api/i
 
 
 def log_lines(rows: int, *, seed: int = 7, days: int = 3, batch_rows: int = 50_000) -> Iterator[pa.RecordBatch]:
-    """Batches of log lines in the order of time, the same for the same seed."""
+    """Generate batches of log lines in the order of time, the same for the same seed."""
     rng = np.random.default_rng(seed)
     start_us = int(FIRST_DAY.timestamp() * 1_000_000)
     step_us = timedelta(days=days) / timedelta(microseconds=1) / max(rows, 1)
@@ -143,12 +143,12 @@ def _messages(
 QUERY = "message:(timeout AND upstream) AND service:checkout"
 CONDITION = "contains(message, 'timeout') AND contains(message, 'upstream') AND service = 'checkout'"
 NOTE = "indextables demo"
-"""The note in the history by which the demo knows its own tables."""
+"""User metadata of the demo's commits, which identifies its tables."""
 T = TypeVar("T")
 
 
 class Story(Struct, frozen=True):
-    """What the steps of the story share: `its` is the module `indextables.spark`, `spark` a session of it."""
+    """State that the steps share: `its` is the module `indextables.spark`, `spark` its session."""
 
     its: Any
     spark: Any
@@ -156,11 +156,11 @@ class Story(Struct, frozen=True):
     out: Console
 
     def say(self, title: str, text: str = "") -> None:
-        """The heading of a step."""
+        """Print the heading of a step."""
         self.out.print(f"\n[bold cyan]{title}[/]" + (f"  [dim]{escape(text)}[/]" if text else ""))
 
     def grid(self, rows: list[dict[str, Any]]) -> None:
-        """Rows as a table on the screen."""
+        """Print rows as a table."""
         grid = Grid(box=None, header_style="dim", padding=(0, 2, 0, 0))
         for name in rows[0] if rows else ():
             grid.add_column(name, overflow="fold")
@@ -169,15 +169,15 @@ class Story(Struct, frozen=True):
         self.out.print(grid)
 
 
-def timed(work: Callable[[], T]) -> tuple[T, float]:
-    """A result and how long it took, in milliseconds."""
+def measure(work: Callable[[], T]) -> tuple[T, float]:
+    """Return a result and its duration in milliseconds."""
     start = time.perf_counter()
     result = work()
     return result, (time.perf_counter() - start) * 1000
 
 
 def tell(its: Any, path: Path, *, rows: int, on_stderr: bool = False) -> Table:
-    """The story, from an empty folder to a table that is left for the user."""
+    """Run all steps, from an empty folder to a table that the user keeps."""
     start = time.perf_counter()
     on_terminal = (sys.stderr if on_stderr else sys.stdout).isatty()
     out = Console(highlight=False, width=None if on_terminal else 120, stderr=on_stderr)
@@ -201,7 +201,7 @@ def tell(its: Any, path: Path, *, rows: int, on_stderr: bool = False) -> Table:
 
 
 def _make_room(path: Path) -> None:
-    """An older demo is replaced; anything else that is there is left alone, a table of somebody's above all."""
+    """Remove the table of an older demo. Anything else at the path is an error."""
     if not path.exists():
         return
     try:
@@ -215,7 +215,7 @@ def _make_room(path: Path) -> None:
 
 
 def write(story: Story, rows: int) -> Table:
-    """Three commits, each with lines of all three days, as late arrivals have it."""
+    """Commit three times. Each commit has lines of all three days, like late arrivals."""
     batches = list(log_lines(rows, days=3, batch_rows=max(1, rows // 60)))
     for number in range(3):
         lines = pa.Table.from_batches(batches[number::3])
@@ -228,17 +228,17 @@ def write(story: Story, rows: int) -> Table:
 
 
 def search(story: Story, table: Table) -> None:
-    """The same question by index and by scan, each asked twice; the second time counts, when both are warm."""
+    """Run the same query with the index and as a scan, twice each. The second run is reported."""
     story.say("Search", QUERY)
     for row in table.search(QUERY, limit=5, snippet="message", columns=["ts", "host"]).to_pylist():
         snippet = escape(row["_snippet"]).replace("<b>", "[bold yellow]").replace("</b>", "[/]")
         story.out.print(f"  [green]{row['_score']:.2f}[/]  {row['ts']:%d %b %H:%M:%S}  {row['host']:<12} {snippet}")
-    _, best_ms = timed(lambda: table.search(QUERY, limit=5, snippet="message", columns=["ts", "host"]))
+    _, best_ms = measure(lambda: table.search(QUERY, limit=5, snippet="message", columns=["ts", "host"]))
     table.count(query=QUERY)
-    matches, count_ms = timed(lambda: table.count(query=QUERY))
+    matches, count_ms = measure(lambda: table.count(query=QUERY))
     frame = story.its.table(story.spark, str(story.path)).where(CONDITION)
     frame.count()
-    scanned, scan_ms = timed(frame.count)
+    scanned, scan_ms = measure(frame.count)
     story.out.print(f"  {matches:,} matches: counted in {count_ms:.0f} ms, the best five in {best_ms:.0f} ms")
     story.out.print(f"  {scanned:,} rows: Spark's contains() over the same table in {scan_ms:.0f} ms")
     if matches != scanned:
@@ -246,7 +246,7 @@ def search(story: Story, table: Table) -> None:
 
 
 def ask(story: Story, table: Table) -> None:
-    """Typed conditions and aggregations."""
+    """Run typed conditions and aggregations."""
     story.say("Typed conditions", "status >= 500 AND latency_ms > 500, in Spark, with the table's own pruning")
     frame = story.its.table(story.spark, str(story.path)).where("status >= 500 AND latency_ms > 500")
     rows = frame.select("ts", "service", "status", "latency_ms").orderBy("ts").limit(3).collect()
@@ -258,10 +258,10 @@ def ask(story: Story, table: Table) -> None:
 
 
 def merge_and_travel(story: Story, table: Table) -> None:
-    """Fewer, larger splits; the old version stays readable."""
+    """Merge the splits, and read the version before the merge."""
     before, count = table.version, table.count(query=QUERY)
     story.say("Merge", f"{table.files().num_rows} splits")
-    report, ms = timed(lambda: table.merge(target_size="1G"))
+    report, ms = measure(lambda: table.merge(target_size="1G"))
     splits = table.files().num_rows
     story.out.print(f"  now {splits} splits, in {ms / 1000:.1f} s, version {table.version}: {report.status}")
     old = Table.open(str(story.path), version=before)
@@ -273,7 +273,7 @@ def merge_and_travel(story: Story, table: Table) -> None:
 
 
 def damage(story: Story, table: Table) -> None:
-    """One flipped byte is found, and never read as something else."""
+    """Flip one byte: verification finds it, and no reader returns wrong rows."""
     story.say("Damage", "one byte of one split is flipped")
     victim = story.path / table.files().column("path")[0].as_py()
     whole = victim.read_bytes()
@@ -290,11 +290,14 @@ def damage(story: Story, table: Table) -> None:
 
 
 def farewell(story: Story) -> None:
-    """How to go on with the table."""
+    """Print the next steps."""
     name = story.path.name if story.path.parent == Path.cwd() else str(story.path)
     story.say("Yours to play with", f"the table is in {name}")
     command = Path(sys.executable).with_name("indextables")
-    program = command.relative_to(Path.cwd()) if command.is_relative_to(Path.cwd()) else command
+    if command.is_relative_to(Path.cwd()):
+        program = command.relative_to(Path.cwd())
+    else:
+        program = command
     for words in (
         f"search {name} 'deadlock AND level:ERROR' --limit 3",
         f"count {name} --where \"status >= 500 AND day = '2026-11-02'\"",

@@ -1,8 +1,8 @@
-"""Printing: for people on a terminal, plain when piped, and as JSON; and what the exit code of a command says.
+"""Output for a terminal, for pipes and as JSON, and the exit codes of errors.
 
-The JSON of rows is a list of objects, one row a line; of a report, an object with its fields. Times are ISO text, decimals
-text, binary base64, and a number that JSON does not know is null. Errors go to stderr, as `{"error": {...}}` with --json,
-and each kind of error has an exit code. `DATE` and `TIME` recognise times in files whose columns have no types.
+Rows as JSON are a list of objects, one row per line; a report is an object. Times are ISO text,
+decimals text, binary base64; non-finite numbers are null. Errors go to stderr, as `{"error":
+{...}}` with --json. `DATE` and `TIME` recognise times in files without types.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from indextables.model.report import Report, counted, plain, was
 
 
 def is_terminal() -> bool:
-    """Whether a person is looking at what is printed."""
+    """Return whether stdout is a terminal."""
     return sys.stdout.isatty()
 
 
 def is_closed() -> bool:
-    """Whether whoever read what is printed has gone."""
+    """Return whether the reader of the output has closed it."""
     poll = select.poll()
     poll.register(sys.stdout.fileno(), 0)
     return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
 
 
 def drop() -> None:
-    """From now on nothing is printed, nor what waits to be."""
+    """Discard buffered and further output."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
 
 
 def report_interruption(*, as_json: bool) -> None:
-    """One line about a command that Ctrl-C ended: what it had committed by then."""
+    """Print one line for a command that Ctrl-C ended, with what it had committed."""
     commits = [sample for sample in METRICS.samples() if sample.name.endswith("commits_total") and sample.value]
     done = [f"{counted(int(sample.value), 'version')} of {sample.labels['table']}" for sample in commits]
     if done:
@@ -58,22 +58,22 @@ def report_interruption(*, as_json: bool) -> None:
 
 
 def has_colour() -> bool:
-    """Whether to print colour: on a terminal, unless NO_COLOR says otherwise."""
+    """Return whether to print colour: on a terminal, unless NO_COLOR is set."""
     return is_terminal() and not os.environ.get("NO_COLOR")
 
 
 def note(text: str) -> None:
-    """Something for the person, not for the program that reads the output."""
+    """Print a note on stderr, which programs that read stdout do not see."""
     typer.echo(text, err=True)
 
 
 def rows(table: pa.Table, *, as_json: bool, header: bool = True) -> None:
-    """The rows of an Arrow table."""
+    """Print the rows of an Arrow table."""
     batches(table.schema.names, table.to_batches(), as_json=as_json, header=header)
 
 
 def batches(names: list[str], parts: Iterable[pa.RecordBatch], *, as_json: bool, header: bool = True) -> None:
-    """Rows as they come: a JSON list, a table on a terminal, or lines of values with tabs between them."""
+    """Print rows as they arrive: a JSON list, a table on a terminal, or tab-separated lines."""
     rows = _rows(parts)
     if as_json:
         _json_list(rows)
@@ -87,7 +87,7 @@ def batches(names: list[str], parts: Iterable[pa.RecordBatch], *, as_json: bool,
 
 
 def report(outcome: Report, *, as_json: bool) -> None:
-    """A report."""
+    """Print a report."""
     if as_json:
         value(outcome.to_dict(), as_json=True)
     elif is_terminal():
@@ -97,7 +97,7 @@ def report(outcome: Report, *, as_json: bool) -> None:
 
 
 def value(figures: Mapping[str, Any], *, as_json: bool) -> None:
-    """A few named values: an object, or lines of names and values."""
+    """Print named values: an object, or lines of names and values."""
     if as_json:
         typer.echo(msgspec.json.format(_encode(plain(figures)), indent=2).decode())
         return
@@ -107,7 +107,7 @@ def value(figures: Mapping[str, Any], *, as_json: bool) -> None:
 
 
 def error(problem: Mapping[str, Any], *, as_json: bool) -> None:
-    """An error: what happened, and what to do."""
+    """Print an error and its hint."""
     if as_json:
         typer.echo(_encode({"error": problem}).decode(), err=True)
         return
@@ -140,20 +140,24 @@ def _cell(item: Any) -> str:
 
 
 def text_of(item: Any) -> str:
-    """A value as text, for lines of values."""
+    """Return a value as text for tab-separated lines."""
     if item is None:
         return ""
     if isinstance(item, bool):
-        return "true" if item else "false"
+        if item:
+            return "true"
+        return "false"
     if isinstance(item, Mapping):
         return ", ".join(f"{key}={text_of(inner)}" for key, inner in item.items())
     if isinstance(item, list | tuple):
         return ", ".join(map(text_of, item))
-    return item.hex() if isinstance(item, bytes) else str(item)
+    if isinstance(item, bytes):
+        return item.hex()
+    return str(item)
 
 
 def _terminal() -> Any:
-    """Drawing with rich; loaded only when there is a terminal to draw on."""
+    """Load the module that draws with rich."""
     return import_module("indextables.cli.terminal")
 
 
@@ -182,7 +186,7 @@ _MEANINGS = {
     6: "it is not known whether the commit landed; look into the history",
     7: "the table needs another release",
     CORRUPT: "the table is damaged, or `verify` found something",
-    9: "the request is unsafe, or nobody confirmed it; nothing was changed",
+    9: "the request is unsafe, or was not confirmed; nothing was changed",
     10: "the store failed",
     11: "the commit landed, but cleaning up after it failed",
     12: "a checkpoint could not be written; the table is what its versions say",
@@ -192,12 +196,12 @@ _MEANINGS = {
 
 
 def code_of(error: errors.IndexTablesError) -> int:
-    """The exit code of an error: that of the nearest kind above it."""
+    """Return the exit code of an error: that of its nearest base class."""
     return next(CODES[kind] for kind in type(error).__mro__ if kind in CODES)
 
 
 def meanings() -> list[dict[str, object]]:
-    """Every code, what it means, and the errors that lead to it."""
+    """Return every exit code with its meaning and its errors."""
     kinds: dict[int, list[str]] = {}
     for kind, code in CODES.items():
         kinds.setdefault(code, []).append(kind.__name__)

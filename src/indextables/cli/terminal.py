@@ -17,14 +17,14 @@ from indextables.model.report import Progress as ProgressCallback
 from indextables.model.report import Report
 
 _AT_ONCE = 500
-"""Rows that are laid out together: a scan of a million rows is shown in pages of this many."""
+"""Rows per layout: a scan of a million rows is shown in pages of this many."""
 _DETAILS = 20
 _COUNTED = ("rows", "records", "count", "splits", "files", "requests")
-"""Words in the name of a number that is easier to read with commas."""
+"""Words in the name of a number that is printed with thousands separators."""
 
 
 def rows(names: Sequence[str], records: Iterable[Mapping[str, Any]]) -> None:
-    """Rows in columns, a page after another."""
+    """Print rows in columns, page by page."""
     console, rest = Console(highlight=False), iter(records)
     for number in itertools.count():
         page = list(itertools.islice(rest, _AT_ONCE))
@@ -37,7 +37,7 @@ def rows(names: Sequence[str], records: Iterable[Mapping[str, Any]]) -> None:
 
 
 def report(outcome: Report) -> None:
-    """The summary of a report, then what it lists."""
+    """Print the summary of a report, then its details."""
     console = Console(highlight=False)
     summary = Grid(box=None, show_header=False, padding=(0, 2, 0, 0))
     summary.add_column(style="dim")
@@ -94,18 +94,20 @@ def _parts(name: str, value: Any) -> Iterator[str]:
 
 
 def size(count: int) -> str:
-    """Bytes as people say them."""
+    """Format bytes with a unit."""
     amount = float(count)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if amount < 1024:
-            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+            if unit == "B":
+                return f"{amount:.0f} {unit}"
+            return f"{amount:.1f} {unit}"
         amount /= 1024
     return f"{amount:.1f} TiB"
 
 
 @contextmanager
 def progress_bar(title: str) -> Iterator[ProgressCallback]:
-    """A bar that goes away when the work is done. A total of 0 is not known yet."""
+    """Create a progress bar that disappears at the end. A total of 0 means unknown."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=None)

@@ -20,7 +20,7 @@ _SPELLING = re.compile(r"(VERSION|TIMESTAMP) AS OF")
 
 
 class TableVersion(Struct, frozen=True):
-    """A version of a table that a statement names, and the view that replaces it."""
+    """A version of a table in a statement, and the view that replaces it."""
 
     table: str
     view: str
@@ -52,7 +52,10 @@ def replace_versions(
     copied = number = 0
     while number < len(tokens):
         token = tokens[number]
-        name = names.get(token.text.strip('"').lower()) if token.kind in ("word", "quoted") else None
+        if token.kind in ("word", "quoted"):
+            name = names.get(token.text.strip('"').lower())
+        else:
+            name = None
         clause = None if name is None else _read_clause(tokens[number + 1 :])
         if name is None or clause is None:
             number += 1
@@ -83,7 +86,9 @@ def _read_clause(tokens: list[_Token]) -> tuple[int, int | str | None, str | Non
     value = tokens[3]
     if value.kind == "text":
         plain = value.text[1:-1].replace("''", "'")
-        return (4, plain, None) if match[1] == "VERSION" else (4, None, plain)
+        if match[1] == "VERSION":
+            return (4, plain, None)
+        return (4, None, plain)
     if match[1] == "VERSION" and value.text.isdecimal():
         return 4, int(value.text), None
     return None

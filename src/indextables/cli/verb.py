@@ -1,7 +1,7 @@
-"""How a function becomes a verb of the command line: the options that verbs share, its help, its errors, its questions.
+"""Convert functions to verbs of the command line: shared options, help, errors and confirmations.
 
-A verb opens the table that it names, shows how far it is where a person is looking, and shows its plan and asks before
-anything is destroyed. Hints are in the words of the command line, where the library's own speak of Python.
+A verb opens its table, shows progress on a terminal, and prints its plan and asks before it
+destroys anything. Hints use the words of the command line in place of Python's.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 def settings_of(pairs: list[str] | None) -> dict[str, object]:
-    """`key=value` texts as settings. Their names are checked where they are used, with the nearest match in the error."""
+    """Parse `key=value` texts. Names are checked where they are used, with the nearest match in the
+    error.
+    """
     settings: dict[str, object] = {}
     for text in pairs or ():
         key, equals, value = text.partition("=")
@@ -64,18 +66,22 @@ def settings_of(pairs: list[str] | None) -> dict[str, object]:
 
 
 def version_of(text: str | None) -> int | str | None:
-    """A version as it was typed: a number, or a tag."""
-    return int(text) if text is not None and text.removeprefix("-").isdecimal() else text
+    """Parse a version: a number or a tag."""
+    if text is not None and text.removeprefix("-").isdecimal():
+        return int(text)
+    return text
 
 
 def names_of(text: str | None) -> list[str] | None:
-    """Names with commas between them as a list."""
-    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+    """Split names at commas."""
+    if text is None:
+        return None
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 @contextmanager
 def progress_bar(title: str) -> Iterator[Progress]:
-    """A progress to hand to a verb. Nothing is drawn where stderr is not a terminal."""
+    """Return a progress callback for a verb. It draws only if stderr is a terminal."""
     if not sys.stderr.isatty():
         yield silent
         return
@@ -110,11 +116,11 @@ _PHRASES = {
     "Give where=..., query=..., or both; overwrite()": "Give --where, --query, or both; `indextables overwrite`",
     "Choose another port, or 0": "Choose another with --port, or --port 0",
 }
-"""What the library says, and how it is said here."""
+"""Hints of the library and their replacements on the command line."""
 
 
 def error_text(error: errors.IndexTablesError) -> dict[str, Any]:
-    """An error as plain values, with a hint that a user of the command line can follow."""
+    """Return the fields of an error, with a hint for a user of the command line."""
     hint = _HINTS.get(type(error)) if error.hint == error.default_hint else None
     if hint is None:
         hint = error.hint
@@ -126,7 +132,7 @@ def error_text(error: errors.IndexTablesError) -> dict[str, Any]:
 def open_table(
     path: str, option: list[str] | None, version_as_of: str | None = None, timestamp_as_of: str | None = None
 ) -> Table:
-    """The table at a path: its newest version, an older one, or the one of a moment."""
+    """Open a table at its newest version, at an older one, or at a timestamp."""
     return Table.open(path, version=version_of(version_as_of), timestamp=timestamp_as_of, options=settings_of(option))
 
 
@@ -136,7 +142,9 @@ _Debug = Annotated[bool, typer.Option("--debug", help="Show logs, and where an e
 def verb(
     app: typer.Typer, name: str, *, panel: str, example: str
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Register a function as a verb. Every verb has `--debug`; errors end it with a hint and a code of their kind."""
+    """Register a function as a verb. Every verb has `--debug`; an error prints its hint and sets
+    the exit code.
+    """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
         @wraps(function)
@@ -164,7 +172,9 @@ def verb(
 
 @contextmanager
 def error_reports(*, as_json: bool, debug: bool) -> Iterator[None]:
-    """Errors as a message and a hint on stderr (as JSON if asked for), without a traceback unless it is asked for."""
+    """Print errors as message and hint on stderr (as JSON with --json), with a traceback only on
+    request.
+    """
     try:
         yield
     except IndexTablesError as error:
@@ -198,15 +208,15 @@ R = TypeVar("R", bound=Report, covariant=True)
 
 
 class Act(Protocol[R]):
-    """A verb that can say what it would do."""
+    """An operation with a dry run."""
 
     def __call__(self, *, dry_run: bool, progress: Progress) -> R:
-        """Do it, or only say what it would do."""
+        """Run the operation, or only plan it."""
         ...
 
 
 def run_verb(title: str, act: Act[R], *, dry_run: bool, as_json: bool) -> R:
-    """Do something that destroys nothing, or plan it, and print the report."""
+    """Run a non-destructive operation, or its dry run, and print the report."""
     with progress_bar(title) as progress:
         report = act(dry_run=dry_run, progress=progress)
     output.report(report, as_json=as_json)
@@ -214,7 +224,7 @@ def run_verb(title: str, act: Act[R], *, dry_run: bool, as_json: bool) -> R:
 
 
 def confirm_and_run(title: str, act: Act[R], *, dry_run: bool, yes: bool, as_json: bool) -> R:
-    """Do something that cannot be taken back, after its plan was shown and agreed to."""
+    """Run a destructive operation after its plan was confirmed."""
     if not dry_run and not yes:
         preview: Report = act(dry_run=True, progress=silent)
         confirm(str(preview), f"{title}?", plan=preview.to_dict(), as_json=as_json)
@@ -222,12 +232,16 @@ def confirm_and_run(title: str, act: Act[R], *, dry_run: bool, yes: bool, as_jso
 
 
 def confirm(preview: str, question: str, *, plan: Mapping[str, Any], as_json: bool) -> None:
-    """Show a plan on stderr and ask. Where nobody can answer it is refused, with the plan shown: as JSON, in the error."""
+    """Print a plan on stderr and ask for confirmation.
+
+    Without a terminal the operation is refused, and the plan is printed; with --json as part of the
+    error.
+    """
     on_terminal = sys.stdin.isatty() and sys.stderr.isatty()
     if on_terminal or not as_json:
         output.note(preview)
     if not on_terminal:
-        message = "Nobody is there to confirm this; nothing was changed."
+        message = "This needs confirmation, and there is no terminal to ask; nothing was changed."
         raise RefusedError(message, hint="Pass --yes if you are sure.", plan=plan)
     if not _ask(question):
         raise RefusedError("Not confirmed; nothing was changed.", hint="Pass --yes to go on without being asked.")

@@ -1,1 +1,1 @@
-"""The browser page of a table."""
+"""Explorer, HTTP search service and assistant server."""

@@ -1,7 +1,8 @@
-"""Tables for assistants: a server of the Model Context Protocol (the extra `mcp`) over standard input and output.
+"""Model Context Protocol server for assistants (the extra `mcp`), over standard input and output.
 
-Five tools, all of which only look: describe, search, count, aggregate, history. Each has limits, and says when one was
-reached: an assistant reads what it gets, so it gets little, and how to ask for the rest.
+It has five tools, all read-only: describe, search, count, aggregate and history. Each tool limits
+its output and states when a limit was reached, because an assistant reads everything that it
+receives.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ _INSTRUCTIONS = (
 
 
 class Assistant:
-    """The tools over the tables of a warehouse."""
+    """The tools of the server, over the tables of a warehouse."""
 
     def __init__(self, warehouse: Warehouse) -> None:
         self.warehouse = warehouse
 
     def server(self) -> MCPServer[Any]:
-        """The server with its tools."""
+        """Return the server with its tools."""
         made: MCPServer[Any] = MCPServer("indextables", version=VERSION, instructions=_INSTRUCTIONS, log_level="ERROR")
         tools: tuple[Callable[..., str], ...] = (self.describe, self.search, self.count, self.aggregate, self.history)
         for tool in tools:
@@ -46,7 +47,7 @@ class Assistant:
 
     def describe(self, table: str = "") -> str:
         """The names of the tables; with the name of one, its rows, columns, how each is indexed, and its partitions."""
-        with _told():
+        with _report_errors():
             if not table:
                 return _json({"tables": [shown.name for shown in self.warehouse.tables()]})
             opened = self.warehouse.open(table)
@@ -66,7 +67,7 @@ class Assistant:
         order_by: str = "",
     ) -> str:
         """The best rows for a query (or the first by `order_by`, such as "ts desc"); at most 100, long texts are cut."""
-        with _told():
+        with _report_errors():
             opened = self.warehouse.open(table)
             most = max(1, min(limit, MOST_ROWS))
             rows = opened.search(
@@ -80,7 +81,7 @@ class Assistant:
 
     def count(self, table: str, query: str = "", where: str = "") -> str:
         """How many rows a table has, or match a query and a condition."""
-        with _told():
+        with _report_errors():
             opened = self.warehouse.open(table)
             return _json({"version": opened.version, "count": opened.count(query=query or None, where=where or None)})
 
@@ -89,7 +90,7 @@ class Assistant:
 
         Kinds: terms, histogram, date_histogram, range, stats, min, max, sum, avg, value_count, cardinality, percentiles.
         """
-        with _told():
+        with _report_errors():
             opened = self.warehouse.open(table)
             rows = opened.aggregate(aggregations, query=query or None, where=where or None)
             answer: dict[str, Any] = {"version": opened.version, "rows": rows.slice(0, MOST_ROWS).to_pylist()}
@@ -99,7 +100,7 @@ class Assistant:
 
     def history(self, table: str, limit: int = 10) -> str:
         """What was committed to a table, newest first; at most 100 versions."""
-        with _told():
+        with _report_errors():
             versions = self.warehouse.open(table).history(limit=max(1, min(limit, MOST_ROWS)))
             shown = versions.select(
                 ["version", "timestamp", "operation", "operation_metrics", "user_metadata", "is_readable"]
@@ -108,8 +109,8 @@ class Assistant:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    """A tool within its time; an error of ours is told with the way out."""
+def _report_errors() -> Iterator[None]:
+    """Run a tool within its time limit, and add the hint to the message of an error."""
     deadline = time.monotonic() + _SECONDS
 
     def enough() -> None:
@@ -127,7 +128,7 @@ def _told() -> Iterator[None]:
 
 
 def _cut(row: dict[str, Any]) -> dict[str, Any]:
-    """A row whose long texts are cut, each with how much is left out."""
+    """Truncate the long texts of a row and state how many characters were removed."""
     return {
         name: f"{value[:MOST_TEXT]}… ({len(value) - MOST_TEXT} more characters)"
         if isinstance(value, str) and len(value) > MOST_TEXT

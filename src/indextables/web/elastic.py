@@ -1,8 +1,9 @@
-"""Searches in the dialect of Elasticsearch, answered by a table: hits, totals, sorts, highlights and aggregations.
+"""Elasticsearch search requests over a table: hits, totals, sorts, highlights and aggregations.
 
-    answer = ElasticSearch(table, "logs").search({"query": {"match": {"message": "timeout"}}, "size": 5})
+    answer = ElasticSearch(table, "logs").search({"query": {"match": {"message": "timeout"}},
+        "size": 5})
 
-What a request asks for that is not understood is refused by its name; what is accepted has its effect.
+A part of a request that is not supported is refused by name. Every accepted part has its effect.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ from indextables.web.time_formats import TimeFormat, iso_text
 MOST_HITS = 10_000
 _WHOLE = 1 << 30
 _START, _END = "\ue000", "\ue001"
-"""Around what matched, until the marks that were asked for take their place: characters of nobody's alphabet."""
+"""Placeholders around a match until the requested tags replace them: private-use characters that no
+text contains.
+"""
 _SCORE = "_score"
 _BODY = (
     *("query", "size", "from", "sort", "search_after", "aggs", "aggregations", "_source", "fields", "docvalue_fields"),
@@ -50,7 +53,7 @@ _HIGHLIGHT = ("pre_tags", "post_tags", "fragment_size", "number_of_fragments", "
 
 
 class HitField(Struct, frozen=True):
-    """A column of `fields`: its name in the answer, and the format of its times."""
+    """A column of `fields`: its name in the response, and the format of its times."""
 
     label: str
     column: str
@@ -58,7 +61,7 @@ class HitField(Struct, frozen=True):
 
 
 class HighlightStyle(Struct, frozen=True):
-    """The marks around what matched in a column, and how long its fragment is."""
+    """The tags around a match in a column, and the length of its fragment."""
 
     before: str = "<em>"
     after: str = "</em>"
@@ -66,7 +69,7 @@ class HighlightStyle(Struct, frozen=True):
 
     @classmethod
     def parse(cls, given: Mapping[str, Any], where: str) -> HighlightStyle:
-        """The style that the options of a highlight name."""
+        """Parse the options of one highlight."""
         if given.get("require_field_match", True) is not True:
             raise refuse(f"require_field_match {shown(given['require_field_match'])} in {where}", known=["true"])
         fragments, length = _count(given, "number_of_fragments", 1), _count(given, "fragment_size", 100)
@@ -77,13 +80,13 @@ class HighlightStyle(Struct, frozen=True):
 
 
 class HighlightRequest(Struct, frozen=True):
-    """The patterns of columns that are marked, each with its style."""
+    """The column patterns to highlight, each with its style."""
 
     fields: tuple[tuple[str, HighlightStyle], ...]
 
     @classmethod
     def parse(cls, given: Any) -> HighlightRequest:
-        """The columns of a `highlight`; options of a column come before those of all."""
+        """Parse a `highlight` object. Options of a column take precedence over the common ones."""
         found = options(given, ["fields", *_HIGHLIGHT], "highlight")
         entries = found.pop("fields", {})
         fields: list[tuple[str, HighlightStyle]] = []
@@ -98,7 +101,7 @@ class HighlightRequest(Struct, frozen=True):
 
 
 def _tag(tags: Any, default: str) -> str:
-    """The first of some tags: a fragment has one kind of mark."""
+    """Return the first of several tags: a fragment has one kind of mark."""
     if tags is None:
         return default
     if not isinstance(tags, list) or not tags or not all(isinstance(tag, str) for tag in tags):
@@ -107,7 +110,7 @@ def _tag(tags: Any, default: str) -> str:
 
 
 class HitRequest(Struct, frozen=True):
-    """What hits show, and their order."""
+    """The columns and the order of the hits."""
 
     order: HitOrder
     position: HitPosition | None
@@ -118,7 +121,7 @@ class HitRequest(Struct, frozen=True):
 
 
 class ElasticSearch:
-    """Requests over one table."""
+    """Elasticsearch requests over one table."""
 
     def __init__(self, table: Table, index: str) -> None:
         self.table = table
@@ -126,12 +129,15 @@ class ElasticSearch:
         self.dsl = QueryDsl(planning.query_fields(table), now_ms=table._log.now_ms())
 
     def search(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer to `_search`."""
+        """Answer `_search`."""
         started = time.perf_counter()
         given = options(body, _BODY, "the request")
         _check_plain_keys(given)
         aggregations = self._aggregations(given)
-        query = self.dsl.query(given["query"]) if given.get("query") is not None else tree.AllRows()
+        if given.get("query") is not None:
+            query = self.dsl.query(given["query"])
+        else:
+            query = tree.AllRows()
         size, first = _count(given, "size", 10), _count(given, "from", 0)
         if size + first > MOST_HITS:
             hint = "Go on with search_after."
@@ -156,18 +162,18 @@ class ElasticSearch:
         return answer
 
     def count(self, body: Mapping[str, Any]) -> int:
-        """The answer to `_count`."""
+        """Answer `_count`."""
         given = options(body, ["query"], "the request")
         return hit_count(
             self.table, self.dsl.query(given["query"]) if given.get("query") is not None else tree.AllRows()
         )
 
     def mapping(self) -> dict[str, Any]:
-        """The columns, as properties."""
+        """Return the columns as mapping properties."""
         return {"properties": {f.column: {"type": t} for f, t in self._types()}}
 
     def field_caps(self, patterns: Sequence[str]) -> dict[str, Any]:
-        """What can be done with each column."""
+        """Return the capabilities of each column."""
         caps = {}
         for figure, kind in self._types():
             if any(fnmatchcase(figure.column, pattern) for pattern in patterns):
@@ -185,7 +191,9 @@ class ElasticSearch:
         return ScanTask(planning.plan_scan(self.table, query=query, columns=()), self.table._log.store)
 
     def _hit_request(self, given: Mapping[str, Any]) -> HitRequest:
-        """What hits show, checked whether there will be any or not."""
+        """Parse the columns and the order of the hits. They are validated even if the request
+        returns no hits.
+        """
         order, after = parse_sort(given.get("sort"), self.dsl.column), given.get("search_after")
         return HitRequest(
             order,
@@ -222,22 +230,31 @@ class ElasticSearch:
         return hits
 
     def _hit(self, row: Mapping[str, Any], wanted: HitRequest, location: tuple[str, int]) -> dict[str, Any]:
-        """A row as a hit. Its `_id` is made of where the row is: no two rows share it, and it changes if the row moves."""
+        """Return a row as a hit.
+
+        Its `_id` is made of the split and the row number. It is unique, and changes if the row
+        moves to another split.
+        """
         digest = hashlib.sha1("\0".join(map(str, location)).encode(), usedforsecurity=False)
         hit: dict[str, Any] = {"_index": self.index, "_id": digest.hexdigest()[:20], "_score": row.get(_SCORE)}
         if wanted.source is not None:
             hit["_source"] = {name: _plain(row[name]) for name in wanted.source}
         shown_fields = {field.label: _field_values(row[field.column], field.format) for field in wanted.fields}
         shown_fields = {label: values for label, values in shown_fields.items() if values}
-        return {**hit, "fields": shown_fields} if shown_fields else hit
+        if shown_fields:
+            return {**hit, "fields": shown_fields}
+        return hit
 
     def _fields(self, given: Mapping[str, Any]) -> tuple[HitField, ...]:
-        """The columns that `fields` and `docvalue_fields` name."""
+        """Parse the columns of `fields` and `docvalue_fields`."""
         found: dict[str, HitField] = {}
         for key in ("fields", "docvalue_fields"):
             entries = given.get(key)
             for entry in entries if isinstance(entries, list) else [] if entries is None else [entries]:
-                body = {"field": entry} if isinstance(entry, str) else options(entry, ["field", "format"], f"{key}")
+                if isinstance(entry, str):
+                    body = {"field": entry}
+                else:
+                    body = options(entry, ["field", "format"], f"{key}")
                 pattern = body.get("field")
                 if not isinstance(pattern, str):
                     raise InvalidInputError(f"{key} has {shown(entry)}, which names no column.", hint='Write ["ts"].')
@@ -266,7 +283,7 @@ class ElasticSearch:
         return AggregationRequest.parse(given[named[0]], self.dsl)
 
     def _source_columns(self, source: Any) -> tuple[str, ...] | None:
-        """The columns that `_source` shows; None for a hit without `_source`."""
+        """Return the columns that `_source` selects, or None for hits without `_source`."""
         names: list[str] = self.table.schema.names
         if source is False or source == "false":
             return None
@@ -319,7 +336,7 @@ class ElasticSearch:
 
 
 def _check_plain_keys(given: Mapping[str, Any]) -> None:
-    """Refuse values of the keys that ask for nothing which the answer lacks."""
+    """Refuse values of plain keys that request something the response cannot contain."""
     for key in ("script_fields", "stored_fields", "version"):
         if given.get(key) and given[key] not in (["*"], ["_source"], "*"):
             raise refuse(key)
@@ -344,7 +361,7 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
 
 
 def _field_values(value: Any, time_format: TimeFormat | None) -> list[Any]:
-    """The values of a field of a hit, as a list."""
+    """Return the values of a field of a hit as a list."""
     values = value if isinstance(value, list) else [value]
     if time_format is None:
         return [_plain(item) for item in values if item is not None]
@@ -373,11 +390,13 @@ def _field_type(kind: pa.DataType, index: str) -> str:
     ):
         if test(kind):
             return name
-    return "object" if index == "json" or pa.types.is_nested(kind) else "keyword"
+    if index == "json" or pa.types.is_nested(kind):
+        return "object"
+    return "keyword"
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it: times as ISO text in UTC, numbers that are not finite as text."""
+    """Return a value as JSON: times as ISO text in UTC, non-finite numbers as text."""
     if value is None or isinstance(value, str | int):
         return value
     if isinstance(value, float):
@@ -388,4 +407,6 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    return base64.b64encode(value).decode("ascii") if isinstance(value, bytes) else str(value)
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    return str(value)

@@ -1,6 +1,7 @@
-"""Aggregations in the dialect of Elasticsearch: what a request asks for in the words of `Table.aggregate`, and its answer.
+"""Elasticsearch aggregations: translate a request to `Table.aggregate`, and its result to a
+response.
 
-Every setting that is accepted has its effect; any other is refused by its name.
+Every accepted setting has its effect; any other setting is refused by name.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _UTC = ("UTC", "Z", "+00:00")
 
 
 class AggregationNode(Struct, frozen=True):
-    """An aggregation of a request, the name it is computed under, and those within it."""
+    """An aggregation of a request, the name it is computed under, and its sub-aggregations."""
 
     name: str
     own: str
@@ -61,19 +62,21 @@ class AggregationNode(Struct, frozen=True):
 
 
 class AggregationRequest(Struct, frozen=True):
-    """The aggregations of a request, and the specification that computes them under names of our own."""
+    """The aggregations of a request, and the specification that computes them under generated
+    names.
+    """
 
     nodes: tuple[AggregationNode, ...]
     spec: dict[str, Any]
 
     @classmethod
     def parse(cls, given: Any, dsl: QueryDsl) -> AggregationRequest:
-        """The aggregations that `aggs` of a request names."""
+        """Parse the object `aggs` of a request."""
         nodes, spec = _nodes(given, dsl, count(), 0)
         return cls(nodes, spec)
 
     def answer(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """The answer that the rows of the specification's result make."""
+        """Build the response from the rows of the specification's result."""
         return _Answer(self.nodes, rows).answers(self.nodes, ())
 
 
@@ -116,7 +119,9 @@ def _nodes(
 
 
 def _own_settings(node: AggregationNode, dsl: QueryDsl) -> tuple[dict[str, Any], TimeFormat | None]:
-    """The settings of an aggregation in the words of `Table.aggregate`, and the format of its times."""
+    """Translate the settings of one aggregation to `Table.aggregate`, and return them with the
+    format of its times.
+    """
     own, name = dict(node.settings), node.name
     own["field"] = dsl.column(own.get("field", ""))
     kind = dsl.fields.schema.field(own["field"]).type
@@ -124,7 +129,10 @@ def _own_settings(node: AggregationNode, dsl: QueryDsl) -> tuple[dict[str, Any],
     pattern = own.pop("format", None)
     if pattern is not None and not is_time:
         raise refuse(f"format in {name}, whose field holds no times,")
-    time_format = None if pattern is None else TimeFormat.parse(pattern, f"format in {name}")
+    if pattern is None:
+        time_format = None
+    else:
+        time_format = TimeFormat.parse(pattern, f"format in {name}")
     for key in ("keyed", "show_term_doc_count_error"):
         value = own.pop(key, False)
         if not isinstance(value, bool) or (value and key != "keyed"):
@@ -147,7 +155,7 @@ def _own_settings(node: AggregationNode, dsl: QueryDsl) -> tuple[dict[str, Any],
 
 
 def _terms_order(order: Any, name: str) -> dict[str, Any]:
-    """The order of buckets; equal ones are in the order of their keys anyway."""
+    """Parse the order of buckets. Ties are ordered by key."""
     entries = order if isinstance(order, list) else [order]
     if not entries or not all(isinstance(entry, Mapping) and len(entry) == 1 for entry in entries):
         raise InvalidInputError(f"order in {name!r} is not understood.", hint='Write {"_count": "desc"}.')
@@ -169,7 +177,7 @@ def _set_interval(own: dict[str, Any], name: str) -> None:
 
 
 def _bounds(value: Any, dsl: QueryDsl, name: str, *, is_time: bool) -> dict[str, Any]:
-    """Bounds of a histogram: numbers, or times in milliseconds since 1970 or as text."""
+    """Parse the bounds of a histogram: numbers, or times in milliseconds since 1970 or as text."""
     given = options(value, ["min", "max"], f"extended_bounds of {name!r}")
     if set(given) != {"min", "max"}:
         raise InvalidInputError(f"extended_bounds of {name!r} need min and max.", hint='Write {"min": 0, "max": 9}.')
@@ -192,7 +200,7 @@ def _moment_text(value: Any, dsl: QueryDsl, name: str) -> str:
 
 
 def _ranges(node: AggregationNode) -> list[dict[str, Any]]:
-    """The ranges in their order: by lower bound, then by upper bound."""
+    """Return the ranges ordered by lower bound, then by upper bound."""
     given = node.settings.get("ranges")
     if not isinstance(given, list) or not given:
         message = f"The aggregation {node.name!r} needs a list of ranges."
@@ -217,7 +225,7 @@ Chain = tuple[tuple[str, Any], ...]
 
 
 class _Answer:
-    """The rows of a result, by the buckets that they are in."""
+    """The rows of a result, grouped by their buckets."""
 
     def __init__(self, nodes: Sequence[AggregationNode], rows: Sequence[Mapping[str, Any]]) -> None:
         names = _bucket_names(nodes)
@@ -231,11 +239,14 @@ class _Answer:
                 self._below.setdefault((chain[:-1], chain[-1][0]), []).append((present[-1][1], row))
 
     def answers(self, nodes: Sequence[AggregationNode], chain: Chain) -> dict[str, Any]:
-        """The answers of some aggregations within the buckets of a chain."""
+        """Build the responses of the aggregations within a chain of buckets."""
         row = self._rows.get(chain, {})
         found = {}
         for node in nodes:
-            answer = self._buckets(node, chain) if node.kind in _BUCKETS else _metric(node, row)
+            if node.kind in _BUCKETS:
+                answer = self._buckets(node, chain)
+            else:
+                answer = _metric(node, row)
             found[node.name] = answer if node.meta is None else {"meta": node.meta, **answer}
         return found
 
@@ -256,7 +267,7 @@ class _Answer:
         return {"doc_count_error_upper_bound": 0, "sum_other_doc_count": others, "buckets": buckets}
 
     def _others(self, node: AggregationNode, chain: Chain, own: Sequence[tuple[Any, Mapping[str, Any]]]) -> int:
-        """How many rows have other values than those shown."""
+        """Return the number of rows whose values are not among the returned buckets."""
         row = self._rows.get(chain, {})
         whole = int(row.get("count" if node.settings.get("missing") is not None else f"{node.own}v") or 0)
         return max(0, whole - sum(int(row["count"]) for _, row in own))
@@ -276,23 +287,32 @@ def _metric(node: AggregationNode, row: Mapping[str, Any]) -> dict[str, Any]:
     if node.kind in ("stats", "extended_stats"):
         parts = {part: _number(row.get(f"{node.own}.{part}")) for part in _STATS}
         parts |= {"count": parts["count"] or 0, "sum": parts["sum"] or 0.0}
-        return parts if node.kind == "stats" else {**parts, **_spread(node, row, parts)}
+        if node.kind == "stats":
+            return parts
+        return {**parts, **_spread(node, row, parts)}
     value = row.get(node.own)
     if node.kind in ("value_count", "cardinality"):
         return {"value": value or 0}
     found = {"value": _number(value)}
-    return {**found, "value_as_string": _time_text(value, node)} if isinstance(value, dt.date) else found
+    if isinstance(value, dt.date):
+        return {**found, "value_as_string": _time_text(value, node)}
+    return found
 
 
 def _spread(node: AggregationNode, row: Mapping[str, Any], stats: Mapping[str, Any]) -> dict[str, Any]:
-    """How far values are from their mean, of all values as the population and as a sample of one."""
+    """Return variance and standard deviation, of the values as a population and as a sample."""
     number, mean = stats["count"], row.get(f"{node.own}.avg")
     squares, variance = (row.get(f"{node.own}.{part}") for part in ("sum_of_squares", "variance"))
-    sampled = None if variance is None or number < 2 else variance * number / (number - 1)
+    if variance is None or number < 2:
+        sampled = None
+    else:
+        sampled = variance * number / (number - 1)
     deviation, sample = (None if v is None else math.sqrt(v) for v in (variance, sampled))
 
     def deviation_bound(spread: float | None, factor: int) -> Any:
-        return None if spread is None or mean is None else _number(mean + factor * spread)
+        if spread is None or mean is None:
+            return None
+        return _number(mean + factor * spread)
 
     population = {"upper": deviation_bound(deviation, 2), "lower": deviation_bound(deviation, -2)}
     bounds = {
@@ -322,7 +342,7 @@ def _key(key: Any, node: AggregationNode) -> dict[str, Any]:
 
 
 def _span(span: Mapping[str, Any]) -> dict[str, Any]:
-    """The bucket of a range: its key, and the bounds that it has."""
+    """Return the bucket of a range: its key and its bounds."""
     bounds = {end: span[end] for end in ("from", "to") if span.get(end) is not None}
     low, high = (bounds.get(end, "*") for end in ("from", "to"))
     return {"key": str(span.get("key") or f"{low}-{high}"), **bounds}
@@ -337,4 +357,6 @@ def _number(value: Any) -> Any:
         return millis_of(value)
     if isinstance(value, float):
         return float_value(value)
-    return value if value is None or isinstance(value, int | str) else float(value)
+    if value is None or isinstance(value, int | str):
+        return value
+    return float(value)

@@ -1,10 +1,11 @@
-"""A view of a table, carried out: the hits of a page, how many there are, facets, a histogram over time, what it cost.
+"""One view of a table in the explorer: hits of a page, hit count, facets, histogram over time, cost
+of the search.
 
     exploration = TableView(table, View(query="timeout"))
     exploration.page(), exploration.count(), exploration.facets(), exploration.histogram()
 
-Each part is asked for by itself, so that hits are shown before anything that takes longer is counted. Every choice of a
-view is a part of the page's address, so a link shows the same.
+Each part is requested separately, so that the hits appear before slower parts are counted. Every
+choice of a view is part of the address of its page, so a link shows the same view.
 """
 
 from __future__ import annotations
@@ -44,20 +45,21 @@ from indextables.web.layout import string_list
 SIZES = (25, 50, 100, 250)
 SHAPES = ("table", "records")
 FURTHEST = 10_000
-"""How many hits are reached by their number; behind them a page goes on where the one before it ended."""
+"""Number of hits that a page reaches by offset. Later pages continue where the previous page ended.
+"""
 _MOST_TEXT = 20_000
 
 
 class View(Struct, frozen=True):
-    """The choices of a search page. What is not chosen is not in the address."""
+    """The choices of a search page. Defaults are left out of the address."""
 
     query: str = ""
     where: str = ""
     filters: tuple[str, ...] = ()
-    """Queries beside the query, of facets that were clicked."""
+    """Queries of the facet values that were selected."""
     since: str = ""
     until: str = ""
-    """Moments between which the time column lies, the second not included."""
+    """Start (inclusive) and end (exclusive) of the time range."""
     time: str = ""
     sort: str = ""
     columns: tuple[str, ...] = ()
@@ -65,14 +67,16 @@ class View(Struct, frozen=True):
     size: int = 50
     offset: int = 0
     after: str = ""
-    """Where the page before ended, of pages that are too far behind to be counted to."""
+    """Token of the position where the previous page ended, for pages beyond the offset limit."""
     version: int | None = None
     panels: bool = False
-    """Facets, histogram and count in the page itself, for a browser without scripts."""
+    """Whether facets, histogram and count are part of the page itself, for browsers without
+    scripts.
+    """
 
     @classmethod
     def of(cls, parameters: Iterable[tuple[str, str]]) -> View:
-        """The view of an address; what cannot be meant is an error."""
+        """Parse the parameters of an address; invalid ones raise an error."""
         several: dict[str, list[str]] = {}
         for key, value in parameters:
             if len(value) > _MOST_TEXT:
@@ -106,7 +110,7 @@ class View(Struct, frozen=True):
         )
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """Every choice as it stands in an address."""
+        """Return every choice as key and value of an address."""
         yield from (("q", self.query), ("where", self.where))
         yield from (("f", text) for text in self.filters)
         yield from (("since", self.since), ("until", self.until), ("time", self.time), ("sort", self.sort))
@@ -118,30 +122,34 @@ class View(Struct, frozen=True):
         yield "panels", "1" if self.panels else ""
 
     def parameters(self, *without: str) -> list[tuple[str, str]]:
-        """The choices that were made, but for some."""
+        """Return the choices that differ from the defaults, without the excluded ones."""
         return [(key, value) for key, value in self.pairs() if value and key not in without]
 
     def address(self, page: str = "search", **changes: Any) -> str:
-        """The address of a page with other choices. A change of what is searched for starts at the first hit."""
+        """Return the address of a page with other choices. A changed search starts at the first
+        hit.
+        """
         if "offset" not in changes and changes:
             changes["offset"] = 0
         if changes:
             changes.setdefault("after", "")
         words = _words(replace(self, **changes) if changes else self)
-        return f"{page}?{words}" if words else page
+        if words:
+            return f"{page}?{words}"
+        return page
 
     def with_filter(self, text: str) -> str:
-        """The address with one filter more."""
+        """Return the address with one more filter."""
         return self.address(filters=tuple(dict.fromkeys((*self.filters, text))))
 
     def without_filter(self, text: str) -> str:
-        """The address with one filter less."""
+        """Return the address without one of the filters."""
         return self.address(filters=tuple(f for f in self.filters if f != text))
 
 
 @lru_cache(maxsize=256)
 def _words(view: View) -> str:
-    """The choices as they stand in an address: a page has several links to parts of the same view."""
+    """Return the choices as strings. Cached: a page has several links to parts of the same view."""
     return urlencode(view.parameters())
 
 
@@ -177,17 +185,19 @@ _STEPS = (
 
 
 class HitPage(Struct, frozen=True):
-    """The hits of one page, where in the texts of columns what was looked for stands, and whether there are more."""
+    """The hits of one page, the positions of the matches in their texts, and whether more hits
+    follow.
+    """
 
     rows: pa.Table
     marks: Mapping[str, Sequence[Sequence[Span]]]
     more: bool
     next: str = ""
-    """Where the page ends, if the next one is too far behind to be counted to."""
+    """Token of the end of the page, if the next page is beyond the offset limit."""
 
 
 class FacetValue(Struct, frozen=True):
-    """A value of a column, how many hits have it, and the filter that leaves those."""
+    """A value of a column, the number of hits that have it, and the filter that selects them."""
 
     label: str
     count: int
@@ -202,7 +212,7 @@ class Facet(Struct, frozen=True):
 
 
 class TimeBar(Struct, frozen=True):
-    """A stretch of time and how many hits fall into it."""
+    """A time interval and the number of hits in it."""
 
     start: dt.datetime
     end: dt.datetime
@@ -218,14 +228,16 @@ class Histogram(Struct, frozen=True):
 
 
 class Steps(Struct, frozen=True):
-    """What a search cost: milliseconds of each step, and what was pruned, opened and read."""
+    """The cost of a search: milliseconds per step, and counts of pruned, opened and read files."""
 
     milliseconds: Mapping[str, float]
     report: ScanReport
 
 
 class TableView:
-    """A view of a table. Syntax errors of the query, the condition and the filters are raised when it is made."""
+    """A view of a table. The constructor raises the syntax errors of the query, the condition and
+    the filters.
+    """
 
     def __init__(self, table: Table, view: View) -> None:
         self.table = table
@@ -240,13 +252,15 @@ class TableView:
 
     @cached_property
     def time_columns(self) -> list[str]:
-        """The columns of moments, then those of days."""
-        moments = [f.name for f in self.table.schema if pa.types.is_timestamp(f.type)]
-        return moments + [f.name for f in self.table.schema if pa.types.is_date(f.type)]
+        """Return the timestamp columns, then the date columns."""
+        timestamps = [f.name for f in self.table.schema if pa.types.is_timestamp(f.type)]
+        return timestamps + [f.name for f in self.table.schema if pa.types.is_date(f.type)]
 
     @cached_property
     def time_column(self) -> str | None:
-        """The column that the histogram is over: the one that is chosen, else the first of moments or days."""
+        """Return the column of the histogram: the chosen one, or the first timestamp or date
+        column.
+        """
         chosen = self.view.time
         if chosen and chosen not in self.time_columns:
             hint = f"Columns of times: {', '.join(self.time_columns) or 'none'}."
@@ -255,20 +269,26 @@ class TableView:
 
     @cached_property
     def mappings(self) -> dict[str, ColumnMapping]:
-        """How the columns of texts and values are indexed."""
+        """Return the index kinds of the text and value columns."""
         return column_mappings(self.table)
 
     @cached_property
     def order(self) -> OrderBy | None:
-        """The order of the hits; None is by score. Without a query the newest come first."""
+        """Return the order of the hits, or None for order by score. Without a query the newest rows
+        come first.
+        """
         sort = self.view.sort or (SCORE if self.view.query else NEWEST)
         if sort == NEWEST:
-            return None if self.time_column is None else OrderBy(self.time_column, descending=True)
-        return None if sort == SCORE else OrderBy.parse(sort, self.table.schema.names)
+            if self.time_column is None:
+                return None
+            return OrderBy(self.time_column, descending=True)
+        if sort == SCORE:
+            return None
+        return OrderBy.parse(sort, self.table.schema.names)
 
     @cached_property
     def columns(self) -> list[str]:
-        """The columns that are shown: those that are chosen, else all, the time and the texts before the others."""
+        """Return the columns to show: the chosen ones, or all with time and text first."""
         if self.view.columns:
             return self.chosen_columns
         texts = {name for name, mapping in self.mappings.items() if mapping.kind == "text"}
@@ -277,11 +297,11 @@ class TableView:
 
     @property
     def chosen_columns(self) -> list[str]:
-        """The columns that are chosen, else all, as the table has them."""
+        """Return the chosen columns, or all in the order of the table."""
         return [find_column(self.table.schema, name) for name in self.view.columns] or self.table.schema.names
 
     def page(self) -> HitPage:
-        """The hits of the page, marked."""
+        """Read the hits of the page and mark their matches."""
         view = self.view
         if self.token is not None:
             page = self._page_behind(self.columns, view.size)
@@ -289,25 +309,28 @@ class TableView:
         rows = self._search(limit=view.size + 1, offset=view.offset).run(self.table._log.store)
         shown, more = rows.slice(0, view.size), rows.num_rows > view.size
         last = view.offset + view.size
-        following = self._page_behind(self.columns[:1], last).next if more and last + view.size > FURTHEST else None
+        if more and last + view.size > FURTHEST:
+            following = self._page_behind(self.columns[:1], last).next
+        else:
+            following = None
         return HitPage(shown, self._marks(shown), more, following or "")
 
     def _page_behind(self, columns: Sequence[str], limit: int) -> SearchPage:
-        """A page behind the one that the view's token is of, or the first so many hits."""
+        """Return the page after the view's token, or the first hits."""
         plan = self._plan(columns, order_by=None if self.order is None else self.order.column)
         search = TableSearch.of(plan, limit=limit, order_by=self.order, paged=True)
         return page_behind(self.table, search, self.token, now_ms=self.now_ms)
 
     def count(self) -> int:
-        """How many hits there are."""
+        """Count the hits."""
         return hit_count(self.table, self.tree, self.where)
 
     def task(self, columns: Sequence[str]) -> ScanTask:
-        """The scan that reads some columns of every hit, for an export."""
+        """Plan the scan that reads the exported columns of every hit."""
         return self._task(columns)
 
     def facets(self) -> list[Facet]:
-        """The most frequent values of columns that have few, among the hits."""
+        """Count the most frequent values of columns with few values, among the hits."""
         names = facet_columns(self.table)
         if not names:
             return []
@@ -323,12 +346,12 @@ class TableView:
 
     @property
     def wide_columns(self) -> list[str]:
-        """Columns of whole values that have too many of them to be counted for every page."""
+        """Return the value columns that have too many values to be counted on every page."""
         few = facet_columns(self.table)
         return [name for name in value_columns(self.table) if name not in few]
 
     def facet(self, column: str) -> Facet:
-        """The most frequent values of any column of whole values among the hits."""
+        """Count the most frequent values of one value column among the hits."""
         if column not in value_columns(self.table):
             hint = f"Columns of whole values: {', '.join(value_columns(self.table)) or 'none'}."
             raise InvalidInputError(f"The values of {column!r} cannot be counted.", hint=hint, column=column)
@@ -337,7 +360,9 @@ class TableView:
         return Facet(column, tuple(values))
 
     def histogram(self) -> Histogram | None:
-        """The hits over time, in at most some sixty bars; None without a column of times or without hits."""
+        """Count the hits over time in about sixty bars. Returns None without a time column or
+        without hits.
+        """
         name = self.time_column
         if name is None:
             return None
@@ -357,7 +382,7 @@ class TableView:
         return Histogram(name, step, tuple(bars))
 
     def steps(self) -> Steps:
-        """The search once more, step by step with a clock, and what it touched."""
+        """Repeat the search step by step, and measure each step."""
         clock: dict[str, float] = {}
         with _Timer(clock, "read the query"):
             parse(self.view.query or "*", planning.query_fields(self.table), now_ms=self.now_ms)
@@ -385,7 +410,10 @@ class TableView:
 
     def _condition(self) -> Predicate | None:
         schema = self.table.schema
-        parts = [bound_predicate(self.view.where, schema, now_ms=self.now_ms)] if self.view.where else []
+        if self.view.where:
+            parts = [bound_predicate(self.view.where, schema, now_ms=self.now_ms)]
+        else:
+            parts = []
         if self.view.since or self.view.until:
             if self.time_column is None:
                 raise InvalidInputError("The table has no column of times.", hint="Leave out since and until.")
@@ -395,7 +423,9 @@ class TableView:
                     bound = pa.scalar(_parsed_moment(text, field.type), field.type)
                     parts.append(bound_predicate(compare(pc.field(field.name), bound), self.table.schema))
         some = [part for part in parts if part is not None]
-        return all_of(some) if some else None
+        if some:
+            return all_of(some)
+        return None
 
     def _marks(self, rows: pa.Table) -> dict[str, list[list[Span]]]:
         searched = set(tree.columns(self.tree))
@@ -411,7 +441,7 @@ _MOST_COUNTS = 1_000
 
 
 def hit_count(table: Table, query: tree.Query, where: Predicate | None = None) -> int:
-    """How many rows of a table match. A version never changes, so what was counted for a handle is not counted again."""
+    """Return the number of matching rows. Cached per handle, because a version never changes."""
     counts = _COUNTS.setdefault(table, {})
     key = table.version, query, where
     count = counts.get(key)
@@ -424,13 +454,15 @@ def hit_count(table: Table, query: tree.Query, where: Predicate | None = None) -
 
 
 def column_mappings(table: Table) -> dict[str, ColumnMapping]:
-    """How the columns of texts and values are indexed, by name; json columns are found by paths, not by words."""
+    """Return the index kind of each text and value column, by name. JSON columns are searched by
+    path instead.
+    """
     columns = planning.query_fields(table).mapping.columns
     return {column.name: column for column in columns if column.kind in ("text", "string")}
 
 
 def filter_of(column: str, value: Any) -> str:
-    """The query for rows that have a value in a column, or none."""
+    """Return the query for rows that have a value in a column, or null."""
     if value is None:
         return f"NOT {tree.Exists(tree.Target(column))}"
     text = str(value).lower() if isinstance(value, bool) else shown_value(value)
@@ -438,19 +470,23 @@ def filter_of(column: str, value: Any) -> str:
 
 
 def shown_value(value: Any) -> str:
-    """A value of a column as text."""
+    """Return a value of a column as text."""
     if value is None:
         return "(none)"
     if isinstance(value, dt.date):
         return value.isoformat()
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value)
 
 
 _FEW: dict[tuple[str, int], list[str]] = {}
 
 
 def facet_columns(table: Table) -> list[str]:
-    """Columns whose values repeat, by a look at some rows: values and partitions first, then numbers."""
+    """Return the columns whose values repeat in a sample of rows: values and partitions first, then
+    numbers.
+    """
     key = table.path, table.version
     if key not in _FEW:
         if len(_FEW) > 256:
@@ -460,7 +496,9 @@ def facet_columns(table: Table) -> list[str]:
 
 
 def value_columns(table: Table) -> list[str]:
-    """Columns of whole values: texts that are no words, integers, dates and truth values."""
+    """Return the columns of whole values: strings that are not analyzed as text, integers, dates
+    and booleans.
+    """
     texts = column_mappings(table)
     return [f.name for f in table.schema if _is_facet(f, texts.get(f.name))]
 
@@ -487,9 +525,9 @@ _MOST_COMPLETED = 200
 
 
 def values_of(table: Table, column: str, start: str = "") -> list[tuple[str, int]]:
-    """The most frequent values of a column that begin with a text in any case, for completion.
+    """Return the most frequent values of a column that start with a prefix, ignoring case.
 
-    Of a column with many values they are those of some rows, unless there is a text that narrows them.
+    Without a prefix, a column with many values is sampled.
     """
     if column not in value_columns(table):
         return []
@@ -499,7 +537,10 @@ def values_of(table: Table, column: str, start: str = "") -> list[tuple[str, int
         tally = sample.column(column).combine_chunks().drop_null().value_counts().to_pylist()
         found = sorted(((shown_value(pair["values"]), pair["counts"]) for pair in tally), key=lambda pair: -pair[1])
     else:
-        wanted = tree.Regex(tree.Target(column), f"{re.escape(start)}.*", ignore_case=True) if is_wide else None
+        if is_wide:
+            wanted = tree.Regex(tree.Target(column), f"{re.escape(start)}.*", ignore_case=True)
+        else:
+            wanted = None
         task = ScanTask(planning.plan_scan(table, query=wanted, columns=()), table._log.store)
         rows = aggregate_table(task, {"value": {"terms": {"field": column, "size": _MOST_COMPLETED}}}).to_pylist()
         found = [(shown_value(row["value"]), row["count"]) for row in rows if row["value"] is not None]
@@ -516,7 +557,9 @@ def _interval(seconds: float, *, days: bool) -> tuple[str, dict[str, str]]:
 
 def _after(start: dt.datetime, options: Mapping[str, str]) -> dt.datetime:
     if options.get("calendar_interval") == "year":
-        return start.replace(year=start.year + 1) if start.year < 9999 else start
+        if start.year < 9999:
+            return start.replace(year=start.year + 1)
+        return start
     if options.get("calendar_interval") == "month":
         later = (start.replace(day=28) + dt.timedelta(days=7)).replace(day=1)
         return later.replace(hour=start.hour, minute=start.minute)
@@ -527,7 +570,9 @@ def _after(start: dt.datetime, options: Mapping[str, str]) -> dt.datetime:
 def _moment(value: Any) -> dt.datetime:
     if not isinstance(value, dt.datetime):
         return dt.datetime(value.year, value.month, value.day, tzinfo=dt.UTC)
-    return value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value.astimezone(dt.UTC)
+    if value.tzinfo is None:
+        return value.replace(tzinfo=dt.UTC)
+    return value.astimezone(dt.UTC)
 
 
 def _parsed_moment(text: str, kind: pa.DataType) -> dt.date:
@@ -538,11 +583,13 @@ def _parsed_moment(text: str, kind: pa.DataType) -> dt.date:
         raise InvalidInputError(f"{text!r} is no moment.", hint=hint, moment=text) from None
     if pa.types.is_date(kind):
         return moment.date()
-    return moment.replace(tzinfo=None) if kind.tz is None else moment
+    if kind.tz is None:
+        return moment.replace(tzinfo=None)
+    return moment
 
 
 class _Timer:
-    """Writes down how long a block took."""
+    """Records the duration of a block."""
 
     def __init__(self, clock: dict[str, float], name: str) -> None:
         self.clock, self.name = clock, name
@@ -555,11 +602,13 @@ class _Timer:
 
 
 Completion = tuple[str, str]
-"""What is put in, and what is said of it."""
+"""The text of a completion, and its description."""
 
 
 def completions(table: Table, text: str, *, most: int = 12) -> Iterator[Completion]:
-    """What may come after a text that ends within a word: a column, or a value of the column before the colon."""
+    """Return completions for a text that ends within a word: columns, or values of the column
+    before the colon.
+    """
     word = _last_word(text)
     column, colon, start = word.partition(":")
     if colon and column in table.schema.names:
@@ -572,7 +621,7 @@ def completions(table: Table, text: str, *, most: int = 12) -> Iterator[Completi
 
 
 def _last_word(text: str) -> str:
-    """The word that a text ends with; a quote that is open belongs to it."""
+    """Return the last word of a text. An open quotation mark belongs to it."""
     start = max(text.rfind(mark) for mark in " (") + 1
     if text.count('"') % 2:
         start = max(text[: text.rfind('"')].rfind(mark) for mark in " (") + 1

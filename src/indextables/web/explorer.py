@@ -1,10 +1,12 @@
-"""The explorer as an application: which page is at which address, and what each may take.
+"""The explorer application: the routes of its pages and the limits of each request.
 
-Only GET is answered, and no page calls a verb that changes a table: it is read-only by what it is made of. A request runs
-in a thread of a small pool; hits have threads of their own, so that facets, exports and checks, which may take long,
-never stand in their way. What takes longer than its limit, or whose reader has gone, is ended between two splits.
+Only GET requests are answered, and no page calls a verb that changes a table. A request runs in a
+thread of a small pool. Hits have a pool of their own, so that facets, exports and checks never
+delay them. A request that exceeds its time limit, or whose client has disconnected, ends between
+two splits.
 
-Every hit can be had as a file: CSV, JSON lines or Parquet, written as it is read, so that its size does not matter.
+Hits can be exported as CSV, JSON lines or Parquet. Exports are streamed, so their size is not
+limited.
 """
 
 from __future__ import annotations
@@ -61,7 +63,7 @@ from indextables.web.warehouse import Warehouse
 
 
 class ExportFormat(Struct, frozen=True):
-    """How rows become bytes, and what they are called then."""
+    """A format of exported rows, with its file extension and content type."""
 
     suffix: str
     media_type: str
@@ -69,7 +71,9 @@ class ExportFormat(Struct, frozen=True):
 
 
 def export(exploration: TableView, kind: str) -> tuple[ExportFormat, Iterator[bytes]]:
-    """The format, and the bytes of every hit in the chosen columns, in the table's order."""
+    """Return the format, and the bytes of every hit in the chosen columns, in the order of the
+    table.
+    """
     if kind not in FORMATS:
         hint = f"The formats are {', '.join(FORMATS)}."
         raise InvalidInputError(f"There is no export as {kind!r}.", hint=hint, format=kind)
@@ -79,14 +83,14 @@ def export(exploration: TableView, kind: str) -> tuple[ExportFormat, Iterator[by
 
 
 def _csv(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[bytes]:
-    """CSV; nested values are JSON in it."""
+    """Write CSV. Nested values are written as JSON."""
     flat = pa.schema([pa.field(f.name, pa.string() if _is_odd(f.type) else f.type) for f in schema])
     sink = io.BytesIO()
     with pacsv.CSVWriter(sink, flat) as writer:
-        yield from _taken(sink)
+        yield from _take_bytes(sink)
         for batch in batches:
             writer.write_batch(_flat(batch, flat))
-            yield from _taken(sink)
+            yield from _take_bytes(sink)
 
 
 def _is_odd(kind: pa.DataType) -> bool:
@@ -120,40 +124,40 @@ def _parquet(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[b
         for batch in batches:
             if batch.num_rows:
                 writer.write_batch(batch)
-            yield from sink.taken()
-    yield from sink.taken()
+            yield from sink.take()
+    yield from sink.take()
 
 
 class _Growing(io.RawIOBase):
-    """A file that is only written on, whose bytes are taken away; it still knows where it is."""
+    """A write-only file whose bytes are removed while it grows. It keeps its write position."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
         self._at = 0
 
     def writable(self) -> bool:
-        """It is written on."""
+        """Return True."""
         return True
 
     def write(self, data: Any) -> int:
-        """Keep some bytes until they are taken."""
+        """Buffer bytes until `take` removes them."""
         part = bytes(data)
         self._parts.append(part)
         self._at += len(part)
         return len(part)
 
     def tell(self) -> int:
-        """How many bytes were written."""
+        """Return the number of bytes written."""
         return self._at
 
-    def taken(self) -> Iterator[bytes]:
-        """What was written since the last time."""
+    def take(self) -> Iterator[bytes]:
+        """Remove and return the bytes written since the last call."""
         parts, self._parts = self._parts, []
         if parts:
             yield b"".join(parts)
 
 
-def _taken(sink: io.BytesIO) -> Iterator[bytes]:
+def _take_bytes(sink: io.BytesIO) -> Iterator[bytes]:
     part = sink.getvalue()
     sink.seek(0)
     sink.truncate()
@@ -180,11 +184,11 @@ _ASSETS = {"explorer.css": "text/css", "explorer.js": "text/javascript", "icon.s
 
 
 _QUICK_SECONDS = 0.2
-"""For so long an answer is waited for before anybody looks whether its reader is still there."""
+"""Seconds between two checks whether the client is still connected."""
 
 
 class Limits:
-    """How many requests run at once, and for how long: the quick ones and the slow ones apart."""
+    """Limits of concurrent requests and of their duration, separate for fast and slow requests."""
 
     def __init__(self, *, quick: int = 8, slow: int = 2, seconds: float = 30.0) -> None:
         self.seconds = seconds
@@ -194,20 +198,23 @@ class Limits:
         }
 
     async def run(self, request: Request, work: Callable[[], T], *, slow: bool = False) -> T:
-        """The work's result, from a thread; RefusedError if it took too long, nothing if its reader has gone."""
+        """Run work in a thread and return its result.
+
+        Raises RefusedError if it exceeds the time limit or if the client has disconnected.
+        """
         gone = [False]
         check = partial(_check, time.monotonic() + self.seconds, self.seconds, gone)
         context = contextvars.copy_context()
         context.run(ENOUGH.set, check)
 
-        def started() -> T:
+        def run_started() -> T:
             check()
             return work()
 
         loop = asyncio.get_running_loop()
-        future = loop.run_in_executor(self._pools["slow" if slow else "quick"], context.run, started)
+        future = loop.run_in_executor(self._pools["slow" if slow else "quick"], context.run, run_started)
         done, _ = await asyncio.wait((future,), timeout=_QUICK_SECONDS)
-        if done:  # nobody has gone in so short a time, and nobody need look
+        if done:  # too short for a client to disconnect
             return future.result()
         watch = asyncio.create_task(_watch(request, gone))
         try:
@@ -220,14 +227,14 @@ class Limits:
             watch.cancel()
 
     def close(self) -> None:
-        """End the threads when they are done."""
+        """Stop the threads when their work is done."""
         for pool in self._pools.values():
             pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _check(deadline: float, seconds: float, gone: list[bool]) -> None:
     if gone[0]:
-        raise RefusedError("Nobody waits for the answer any more.", hint="Ask again.")
+        raise RefusedError("The client disconnected before the response was ready.", hint="Repeat the request.")
     if time.monotonic() > deadline:
         raise _too_long(seconds)
 
@@ -252,7 +259,7 @@ class Explorer:
         self._assets = {name: files("indextables.web").joinpath("assets", name).read_bytes() for name in _ASSETS}
 
     def routes(self) -> list[Route]:
-        """Every address, below the secret."""
+        """Return the routes below the secret path."""
         pages = {
             "schema": table_pages.schema_page,
             "partitions": table_pages.partitions_page,
@@ -282,25 +289,27 @@ class Explorer:
         ]
 
     async def metrics(self, _request: Request) -> Response:
-        """What this process has done, as text that Prometheus scrapes."""
+        """Return the metrics of this process in the format that Prometheus scrapes."""
         return PlainTextResponse(METRICS.prometheus(), media_type="text/plain; version=0.0.4")
 
     async def asset(self, request: Request) -> Response:
-        """A file of the pages: style, script, icon."""
+        """Return a static file: style, script or icon."""
         name = request.path_params["name"]
         if name not in _ASSETS:
             raise HTTPException(404)
         return Response(self._assets[name], media_type=_ASSETS[name])
 
     async def home(self, request: Request) -> Response:
-        """Every table; the one there is, if there is one."""
+        """List the tables, or redirect to the only one."""
         shown = await self.limits.run(request, self.warehouse.tables)
         if len(shown) == 1:
             return RedirectResponse(f"t/{quote(shown[0].name, safe='')}/search", status_code=302)
         return await self._answer(request, lambda: table_pages.home_page(self.warehouse), up="")
 
     async def search(self, request: Request) -> Response:
-        """The page of hits. An error of the query stands at its place, and the choices stay."""
+        """Return the search page. An error of the query is shown at its position and the choices
+        are kept.
+        """
         return await self._answer(request, lambda: self._search(request))
 
     def _search(self, request: Request) -> Markup | tuple[Markup, int]:
@@ -317,11 +326,14 @@ class Explorer:
             parts, count = _panels(exploration), exploration.count()
             return search_pages.search_page(name, table, view, exploration, hits, parts=parts, count=count)
         except InvalidInputError as error:
-            of = view.where if isinstance(error, QuerySyntaxError) and "query" not in error.context else view.query
+            if isinstance(error, QuerySyntaxError) and "query" not in error.context:
+                of = view.where
+            else:
+                of = view.query
             return search_pages.error_page(name, table, view, error, of=of), 400
 
     async def part(self, make: Callable[[TableView], Markup], request: Request) -> Response:
-        """A part of the search page, which the page fetches when its hits are shown."""
+        """Return one part of the search page. The page requests it after the hits are shown."""
         slow = not request.url.path.endswith(("/count", "/versions"))
 
         def work() -> Markup:
@@ -331,7 +343,9 @@ class Explorer:
         return await self._answer(request, work, slow=slow, alone=True)
 
     async def live(self, request: Request) -> Response:
-        """How many hits a query would have, or what is wrong with it and where, while it is typed."""
+        """Return the hit count of a query, or its error with the position, while the query is
+        typed.
+        """
 
         def work() -> dict[str, Any]:
             view = View.of(request.query_params.multi_items())
@@ -344,7 +358,9 @@ class Explorer:
         return await self._json(request, work)
 
     async def facet(self, request: Request) -> Response:
-        """The most frequent values of one column among the hits, which the page fetches when they are asked for."""
+        """Return the most frequent values of one column. The page requests them when the facet is
+        opened.
+        """
 
         def work() -> Markup:
             parameters = request.query_params.multi_items()
@@ -355,7 +371,7 @@ class Explorer:
         return await self._answer(request, work, slow=True, alone=True)
 
     async def completions(self, request: Request) -> Response:
-        """What may come next in the box."""
+        """Return the completions of the search box."""
 
         def work() -> dict[str, Any]:
             table = self.warehouse.open(request.path_params["table"])
@@ -364,7 +380,7 @@ class Explorer:
         return await self._json(request, work)
 
     async def export(self, request: Request) -> Response:
-        """Every hit as a file."""
+        """Export every hit as a file."""
         name = request.path_params["table"]
 
         def work() -> tuple[Any, Iterator[bytes]]:
@@ -375,12 +391,12 @@ class Explorer:
         try:
             form, parts = await self.limits.run(request, work)
         except IndexTablesError as error:
-            return self._failed(error, up="../../", name=name)
+            return self._answer_error(error, up="../../", name=name)
         headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}.{form.suffix}"}
         return StreamingResponse(self._stream(request, parts), media_type=form.media_type, headers=headers)
 
     async def _stream(self, request: Request, parts: Iterator[bytes]) -> AsyncIterator[bytes]:
-        """The parts of a file, each within the limit of a request."""
+        """Stream the parts of a file, each within the time limit of a request."""
         end = object()
         while True:
             part = await self.limits.run(request, partial(next, parts, end), slow=True)
@@ -390,7 +406,7 @@ class Explorer:
             yield part
 
     async def report(self, request: Request) -> Response:
-        """The report, a page that holds everything it shows."""
+        """Return the self-contained report page."""
         name = request.path_params["table"]
 
         def work() -> Markup:
@@ -401,7 +417,7 @@ class Explorer:
         return answer
 
     async def page(self, make: Callable[[str, Table, dict[str, str]], Markup], request: Request) -> Response:
-        """A page on the table itself."""
+        """Return a page about the table itself."""
         name, parameters = request.path_params["table"], dict(request.query_params)
         return await self._answer(request, lambda: make(name, self.warehouse.open(name), parameters), slow=True)
 
@@ -419,11 +435,11 @@ class Explorer:
         except IndexTablesError as error:
             if alone:
                 return HTMLResponse(problem(error), status_code=status_of(error))
-            return self._failed(error, up=up, name=request.path_params.get("table"))
+            return self._answer_error(error, up=up, name=request.path_params.get("table"))
         markup, status = made if isinstance(made, tuple) else (made, 200)
         return HTMLResponse(markup, status_code=status)
 
-    def _failed(self, error: IndexTablesError, *, up: str, name: str | None) -> Response:
+    def _answer_error(self, error: IndexTablesError, *, up: str, name: str | None) -> Response:
         known = None if isinstance(error, NotFoundError) else name
         return HTMLResponse(table_pages.error_page(error, up=up, name=known), status_code=status_of(error))
 
@@ -441,11 +457,15 @@ def _panels(exploration: TableView) -> list[Markup]:
 
 
 def status_of(error: IndexTablesError) -> int:
-    """The HTTP status that an error is told with."""
+    """Return the HTTP status of an error."""
     if isinstance(error, NotFoundError):
         return 404
     if isinstance(error, RefusedError):
         return 503
     if isinstance(error, AccessDeniedError):
         return 403
-    return 400 if isinstance(error, InvalidInputError) else 502 if isinstance(error, StorageError) else 500
+    if isinstance(error, InvalidInputError):
+        return 400
+    if isinstance(error, StorageError):
+        return 502
+    return 500

@@ -1,8 +1,9 @@
-"""The guard before every answer of the service and the explorer.
+"""Access control of the service and the explorer.
 
-Every user and every program of a machine reaches its loopback, so the address holds a secret that only the user who started
-the server has. Without it nothing is answered. A web site whose own name leads to this machine is refused by the `Host` that
-the browser sends, and what a page may load or be loaded into is limited to what the server itself sends.
+Every user and program of a machine can connect to its loopback address, so every request needs a
+secret that only the user of the server has. A `Host` header that names another machine is
+refused, which protects against DNS rebinding. Response headers restrict what a page may load and
+where it may be embedded.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from indextables.errors import AccessDeniedError, shown
 from indextables.web.explorer import POLICY
 from indextables.web.http_answers import PRODUCT, READ_ONLY, json_answer
-from indextables.web.svg import element, joined, text
+from indextables.web.svg import element, join_markup, text
 
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -29,10 +30,11 @@ HEADERS = {
 
 
 class Guard:
-    """Lets through what names this machine and holds the secret as the first part of its path, and takes that off.
+    """Middleware that accepts requests with the right host name and secret, and removes the secret
+    from the path.
 
-    With `headers` the secret may be in the header `Authorization` instead, and questions may be posted; with no `names`
-    any name of the machine is right, which is for servers that others reach.
+    With `headers`, the secret may be in the header `Authorization` instead, and POST is allowed.
+    Without `names`, any host name is accepted, for servers that other machines use.
     """
 
     def __init__(self, app: ASGIApp, token: str, *, names: frozenset[str], headers: bool = False) -> None:
@@ -43,7 +45,7 @@ class Guard:
         self._headers = headers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or refuse it."""
+        """Forward one request, or refuse it."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         if scope["type"] != "http":
@@ -67,11 +69,11 @@ class Guard:
         await self._app(inner, receive, _with_headers(send))
 
     def _refuse(self, status: int, message: str) -> Response:
-        """The answer to a request that is not let in: a page for a browser, JSON for clients of either dialect."""
+        """Return the response to a refused request: a page for a browser, JSON for other clients."""
         if not self._headers:
             hint = "Open the whole address that the server printed when it started."
             content = [element("h1", text("Forbidden")), element("p", text(f"{message} {hint}"))]
-            return HTMLResponse(joined(*content), status_code=status, headers=HEADERS)
+            return HTMLResponse(join_markup(*content), status_code=status, headers=HEADERS)
         hint = "Send the token in the header Authorization, as Bearer, ApiKey or the password of Basic."
         error = AccessDeniedError(message, hint=hint if status == 401 else "Ask by the address of this machine.")
         reason = {"type": "security_exception", "reason": str(error)}
@@ -82,13 +84,15 @@ class Guard:
     def _refuse_method(self, scope: Scope) -> Response:
         if not self._headers:
             content = [element("h1", text("Method not allowed")), element("p", text("The pages are read by GET."))]
-            return HTMLResponse(joined(*content), status_code=405, headers=HEADERS)
+            return HTMLResponse(join_markup(*content), status_code=405, headers=HEADERS)
         reason = f"{scope['method']} {scope['path']} is not answered here. {READ_ONLY}"
         error = {"type": "method_not_allowed", "reason": reason}
         return json_answer({"error": {"root_cause": [error], **error}, "status": 405}, 405, {**HEADERS, **PRODUCT})
 
     def _is_authorized(self, header: str) -> bool:
-        """Whether a header `Authorization` holds the secret: as Bearer, ApiKey, or the password of Basic."""
+        """Return whether a header `Authorization` holds the secret as Bearer, ApiKey, or password
+        of Basic.
+        """
         scheme, _, value = header.partition(" ")
         given = value.strip().encode("utf-8", "surrogateescape")
         if scheme.lower() == "basic":

@@ -33,26 +33,28 @@ from indextables.web.query_dsl import options, refuse
 _NUMBERING = ("_doc", "_shard_doc")
 _SORT_KEYS = ("order", "unmapped_type", "missing", "format", "numeric_type")
 ISO_FORMATS = ("strict_date_optional_time_nanos", "strict_date_optional_time", "date_optional_time")
-"""Formats of times that mean ISO text, which is what sort values and fields are anyway."""
+"""Time formats that mean ISO text, the format of sort values and fields."""
 _BEFORE_EVERY_SPLIT, _BEHIND_EVERY_SPLIT = "", "\U0010ffff"
 
 
 class HitOrder(Struct, frozen=True):
     """The order of hits: by columns and `_score`, or by score if `keys` is empty.
 
-    If it is `numbered`, rows with equal values have numbers as their last sort value.
+    If it is `numbered`, a row number is the last sort value of rows with equal values.
     """
 
     keys: tuple[OrderBy, ...] = ()
     numbered: bool = False
 
     def values(self, rows: pa.Table) -> list[tuple[Any, ...]]:
-        """The sort values of some rows, as JSON has them."""
+        """Return the sort values of rows as JSON values."""
         columns = [[sort_value(value) for value in rows.column(key.column)] for key in self.keys]
-        return list(zip(*columns, strict=True)) if columns else [()] * rows.num_rows
+        if columns:
+            return list(zip(*columns, strict=True))
+        return [()] * rows.num_rows
 
     def position(self, after: Any, schema: pa.Schema) -> HitPosition:
-        """The position behind which hits begin."""
+        """Return the position after which hits begin."""
         length = len(self.keys) + self.numbered
         if not self.keys or not isinstance(after, list) or len(after) != length:
             hint = "Sort by columns, or by columns and _doc, and give the sort values of the last hit."
@@ -78,16 +80,22 @@ class HitPosition(Struct, frozen=True):
 
     end: PageEnd
     seen: int
-    """How many rows with the same values come before the position, where they are numbered."""
+    """Number of rows with the same values in front of the position, where rows are numbered."""
     values: tuple[Any, ...]
 
 
 def parse_sort(sort: Any, column: Callable[[Any], str]) -> HitOrder:
-    """The order that `sort` of a request means; `column` finds the column of a field."""
-    clauses = [] if sort is None else sort if isinstance(sort, list) else [sort]
+    """Parse the `sort` of a request; `column` resolves a field to its column."""
+    if sort is None:
+        clauses = []
+    else:
+        clauses = sort if isinstance(sort, list) else [sort]
     found = [_clause(clause) for clause in clauses]
     numbered = len(found) > 1 and found[-1][0] in _NUMBERING
-    keys = found[:-1] if numbered else [key for key in found if key[0] not in _NUMBERING]
+    if numbered:
+        keys = found[:-1]
+    else:
+        keys = [key for key in found if key[0] not in _NUMBERING]
     if not keys or keys == [(SCORE, True)]:
         return HitOrder((), numbered)
     columns = [name if name == SCORE else column(name) for name, _ in keys]
@@ -98,12 +106,15 @@ def parse_sort(sort: Any, column: Callable[[Any], str]) -> HitOrder:
 
 
 def _clause(clause: Any) -> tuple[str, bool]:
-    """The field of one part of a sort, and whether it is descending."""
+    """Parse one part of a sort: its field, and whether it is descending."""
     pair = {clause: {}} if isinstance(clause, str) else clause
     if not isinstance(pair, Mapping) or len(pair) != 1:
         raise InvalidInputError("A sort names one column.", hint='Write [{"ts": "desc"}].')
     name, how = next(iter(pair.items()))
-    given = {"order": how} if isinstance(how, str) else options(how, _SORT_KEYS, f"the sort by {name!r}")
+    if isinstance(how, str):
+        given = {"order": how}
+    else:
+        given = options(how, _SORT_KEYS, f"the sort by {name!r}")
     if given.get("missing", "_last") != "_last":
         raise refuse(f"missing {given['missing']}", known=["_last"])
     if given.get("numeric_type") is not None:
@@ -117,19 +128,22 @@ def _clause(clause: Any) -> tuple[str, bool]:
 
 
 def numbers_of(values: Sequence[tuple[Any, ...]], position: HitPosition | None) -> list[int]:
-    """The number of each row among those of its values, counted on from those before a position."""
+    """Number each row among the rows with equal values, continuing after a position."""
     found: list[int] = []
     for row, value in enumerate(values):
         if row and values[row - 1] == value:
             before = found[-1]
         else:
-            before = position.seen if position is not None and value == position.values else 0
+            if position is not None and value == position.values:
+                before = position.seen
+            else:
+                before = 0
         found.append(before + 1)
     return found
 
 
 def sort_value(value: pa.Scalar) -> Any:
-    """A value as JSON has it, so that `search_after` finds the very same value again."""
+    """Return a value as JSON that `search_after` converts back without loss."""
     kind = value.type
     if not value.is_valid:
         return None
@@ -143,11 +157,13 @@ def sort_value(value: pa.Scalar) -> Any:
         return moment.astimezone(dt.UTC).isoformat().replace("+00:00", "Z")
     if isinstance(plain, bytes):
         return base64.b64encode(plain).decode("ascii")
-    return plain if isinstance(plain, bool | int | str) else str(plain)
+    if isinstance(plain, bool | int | str):
+        return plain
+    return str(plain)
 
 
 def _to_array(value: Any, kind: pa.DataType, column: str) -> pa.Array:
-    """A sort value as an array of one value of a column's type."""
+    """Convert a sort value to an array of one value of a column's type."""
     try:
         return pa.array([None if value is None else _parse_value(value, kind)], kind)
     except (ValueError, TypeError, ArithmeticError, pa.ArrowException):
@@ -158,7 +174,9 @@ def _parse_value(value: Any, kind: pa.DataType) -> Any:
     if is_text(kind) or pa.types.is_binary(kind):
         if not isinstance(value, str):
             raise TypeError(value)
-        return value if is_text(kind) else base64.b64decode(value, validate=True)
+        if is_text(kind):
+            return value
+        return base64.b64decode(value, validate=True)
     if pa.types.is_boolean(kind) != isinstance(value, bool) or not isinstance(value, bool | int | float | str):
         raise TypeError(value)
     if pa.types.is_floating(kind):

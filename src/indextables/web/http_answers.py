@@ -1,4 +1,6 @@
-"""Answers of the service and the explorer: JSON, and errors as JSON of either dialect or as a page."""
+"""HTTP responses of the service and the explorer: JSON, and errors as JSON of either dialect or as
+a page.
+"""
 
 from __future__ import annotations
 
@@ -20,47 +22,50 @@ READ_ONLY = "The service is read only: write with Table.append, indextables appe
 
 
 def json_answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """A value as a JSON answer."""
+    """Return a value as a JSON response."""
     content = msgspec.json.encode(value, enc_hook=str)
     return Response(content, status_code=status, media_type="application/json", headers=dict(headers or {}))
 
 
 def own_error(error: IndexTablesError, status: int | None = None) -> Response:
-    """An error as the JSON addresses answer it."""
+    """Return an error in the format of the JSON API."""
     return json_answer({"error": error.to_dict()}, status or status_of(error))
 
 
 def elastic_failure(error: IndexTablesError) -> Response:
-    """An error as the dialect of Elasticsearch answers it."""
+    """Return an error in the format of Elasticsearch."""
     return json_answer(elastic_error(error), status_of(error), headers=PRODUCT)
 
 
 def elastic_error(error: IndexTablesError) -> dict[str, Any]:
-    """An error as the object that clients of Elasticsearch read."""
-    missing = "resource_not_found_exception" if "address" in error.context else "index_not_found_exception"
+    """Return an error as the object that Elasticsearch clients parse."""
+    if "address" in error.context:
+        missing = "resource_not_found_exception"
+    else:
+        missing = "index_not_found_exception"
     kind = missing if isinstance(error, NotFoundError) else "parsing_exception"
     reason = {"type": kind, "reason": f"{summary(error)} {error.hint}"}
     return {"error": {"root_cause": [reason], **reason}, "status": status_of(error)}
 
 
 async def answer_refusal(request: Request, error: Exception) -> Response:
-    """The answer of the service to a request that reaches no address."""
+    """Return the response of the service to a request without a route."""
     return elastic_failure(_unknown_address(request, error))
 
 
 async def answer_fault(_request: Request, error: Exception) -> Response:
-    """The answer of the service where it failed itself; the server logs the error with its traceback."""
+    """Return the response of the service to an internal error. The server logs its traceback."""
     return own_error(_fault(error), 500)
 
 
 async def refusal_page(request: Request, error: Exception) -> Response:
-    """The page of the explorer for a request that reaches no page."""
+    """Return the page of the explorer for a request without a route."""
     refused = _unknown_address(request, error)
     return _page_of(request, refused, error.status_code if isinstance(error, HTTPException) else 404)
 
 
 async def fault_page(request: Request, error: Exception) -> Response:
-    """The page of the explorer where it failed itself; the server logs the error with its traceback."""
+    """Return the page of the explorer for an internal error. The server logs its traceback."""
     return _page_of(request, _fault(error), 500)
 
 
@@ -76,9 +81,15 @@ def _page_of(request: Request, error: IndexTablesError, status: int) -> Response
 
 
 def _unknown_address(request: Request, error: Exception) -> NotFoundError:
-    allowed = error.headers.get("Allow") if isinstance(error, HTTPException) and error.headers else None
+    if isinstance(error, HTTPException) and error.headers:
+        allowed = error.headers.get("Allow")
+    else:
+        allowed = None
     path = request.url.path
-    message = f"There is nothing at {shown(path)}." if allowed is None else f"{path} is not for {request.method}."
+    if allowed is None:
+        message = f"There is nothing at {shown(path)}."
+    else:
+        message = f"{path} is not for {request.method}."
     hint = "Check the address." if allowed is None else f"It is for {allowed}."
     return NotFoundError(message, hint=hint, address=path)
 

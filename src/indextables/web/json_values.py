@@ -1,4 +1,4 @@
-"""Values as JSON has them, without losing which number is not finite."""
+"""Values as JSON, with non-finite numbers as distinct texts."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ from typing import Any
 
 
 def float_value(value: float) -> float | str:
-    """A floating point number; `"NaN"`, `"Infinity"` or `"-Infinity"` where JSON has no number for it."""
+    """Return a float, or `"NaN"`, `"Infinity"` or `"-Infinity"`, for which JSON has no number."""
     if math.isfinite(value):
         return value
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if math.isnan(value):
+        return "NaN"
+    if value > 0:
+        return "Infinity"
+    return "-Infinity"
 
 
 def plain_json(value: Any) -> Any:
-    """A value with its lists and objects, in which numbers that are not finite are texts."""
+    """Return a value with the non-finite numbers in its lists and objects as texts."""
     if isinstance(value, float):
         return float_value(value)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The frame of every page of the explorer: head, navigation, and the small parts that pages are made of."""
+"""The frame of every explorer page (head, navigation) and small parts that pages share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from indextables.config import VERSION
 from indextables.errors import IndexTablesError
 from indextables.model.report import Report
 from indextables.splits.search.snippets import Span
-from indextables.web.svg import Markup, element, is_harmless, joined, text
+from indextables.web.svg import Markup, element, is_harmless, join_markup, text
 
 EMPTY = Markup("")
 NULL = element("span", text("null"), class_="null")
@@ -34,7 +34,9 @@ _DOCTYPE = Markup("<!DOCTYPE html>\n")
 
 
 def frame(title: str, *content: Markup, up: str, name: str | None = None, page: str = "", note: str = "") -> Markup:
-    """A whole page. `up` leads to the first page; `name` is the table whose pages are in the navigation."""
+    """Return a whole page. `up` is the path to the first page; `name` is the table of the
+    navigation.
+    """
     head = element("head", _head(up), element("title", text(f"{title} · IndexTables")))
     body = element(
         "body",
@@ -48,13 +50,13 @@ def frame(title: str, *content: Markup, up: str, name: str | None = None, page: 
             element("span", text("Press ? for keys"), class_="keys"),
         ),
     )
-    return joined(_DOCTYPE, element("html", head, body, lang="en"), Markup("\n"))
+    return join_markup(_DOCTYPE, element("html", head, body, lang="en"), Markup("\n"))
 
 
 @lru_cache(maxsize=16)
 def _head(up: str) -> Markup:
-    """What every page says of itself but its title."""
-    return joined(
+    """Return the head of a page without its title."""
+    return join_markup(
         element("meta", charset="utf-8"),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="color-scheme", content="light dark"),
@@ -90,12 +92,12 @@ def _mark() -> Markup:
 
 
 def table_address(name: str, page: str = "search") -> str:
-    """Where a page of a table is, from the first page."""
+    """Return the address of a table's page, relative to the first page."""
     return f"t/{quote(name, safe='')}/{page}"
 
 
 def summary(error: IndexTablesError) -> str:
-    """The message of an error in one line, without the picture that points to a position in a query."""
+    """Return the message of an error in one line, without the pointer to a position in a query."""
     first, _, rest = error.message.strip().partition("\n")
     if isinstance(error.context.get("position"), int):
         return first.rstrip(":.") + "."
@@ -103,7 +105,7 @@ def summary(error: IndexTablesError) -> str:
 
 
 def problem(error: IndexTablesError, *, of: str = "") -> Markup:
-    """An error as a part of a page: what happened, where in the text, and the way out."""
+    """Render an error: message, position in the text, and hint."""
     position, source = error.context.get("position"), error.context.get("query") or of
     parts = [element("p", element("strong", text(summary(error))))]
     if isinstance(position, int) and source:
@@ -115,7 +117,7 @@ def problem(error: IndexTablesError, *, of: str = "") -> Markup:
 
 
 def cards(figures: Mapping[str, object]) -> Markup:
-    """Figures with their names."""
+    """Render figures with their names."""
     items = [
         element("div", element("dt", text(name)), element("dd", text(value)), class_="card")
         for name, value in figures.items()
@@ -124,7 +126,7 @@ def cards(figures: Mapping[str, object]) -> Markup:
 
 
 def listing(rows: Sequence[Mapping[str, Any]], *, caption: str, empty: str = "None.") -> Markup:
-    """Rows as a table that scrolls by itself; numbers stand to the right. A value that is markup already stays so."""
+    """Render rows as a scrolling table. Numbers are right-aligned. Markup is inserted unchanged."""
     if not rows:
         return element("p", text(empty), class_="soft")
     names = list(rows[0])
@@ -144,7 +146,7 @@ def listing(rows: Sequence[Mapping[str, Any]], *, caption: str, empty: str = "No
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """A cell of a listing that is markup already."""
+    """A table cell that is already markup."""
 
     markup: Markup
 
@@ -152,7 +154,9 @@ class Cell(msgspec.Struct, frozen=True):
 def _cell(value: Any) -> Markup:
     if isinstance(value, Cell):
         return value.markup
-    return text(f"{value:,}") if _is_number(value) and value is not None and isinstance(value, int) else plain(value)
+    if _is_number(value) and value is not None and isinstance(value, int):
+        return text(f"{value:,}")
+    return plain(value)
 
 
 def _is_number(value: Any) -> bool:
@@ -160,7 +164,7 @@ def _is_number(value: Any) -> bool:
 
 
 def report_parts(report: Report, *, most: int = 100) -> Markup:
-    """A report: its summary as figures, and its details as listings, the first of each."""
+    """Render a report: the summary as figures, the details as listings."""
     summary = {
         key.replace("_", " "): "" if value is None else _figure(value) for key, value in report.summary().items()
     }
@@ -169,24 +173,28 @@ def report_parts(report: Report, *, most: int = 100) -> Markup:
         if rows:
             shown = f"{name} ({len(rows):,}{f', the first {most}' if len(rows) > most else ''})".replace("_", " ")
             parts += [element("h3", text(shown)), listing(rows[:most], caption=shown)]
-    return joined(*parts)
+    return join_markup(*parts)
 
 
 def _figure(value: Any) -> str:
     if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+        if value:
+            return "yes"
+        return "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return str(value)
 
 
 def plain(value: Any) -> Markup:
-    """A value as text: times in ISO form, nested values as JSON; a long text is folded."""
+    """Render a value as text: times in ISO form, nested values as JSON, long texts collapsed."""
     if value is None:
         return NULL
-    return folded(value_text(value))
+    return fold_text(value_text(value))
 
 
 def value_text(value: Any) -> str:
-    """A value as the text of a cell."""
+    """Return a value as the text of a cell."""
     if isinstance(value, str):
         return value
     if isinstance(value, dt.datetime):
@@ -195,11 +203,13 @@ def value_text(value: Any) -> str:
         return msgspec.json.encode(value, enc_hook=str).decode()
     if isinstance(value, bytes):
         return value.hex()
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value)
 
 
-def folded(value: str) -> Markup:
-    """A text; of a long one the start, and the whole on demand."""
+def fold_text(value: str) -> Markup:
+    """Render a text. A long text shows its start and can be expanded."""
     if len(value) <= _FOLD:
         return text(value)
     return element(
@@ -207,15 +217,17 @@ def folded(value: str) -> Markup:
     )
 
 
-def marked(value: str, spans: Sequence[Span]) -> Markup:
-    """A text with its stretches marked; of a long one the start of the first, and the whole on demand."""
+def mark_matches(value: str, spans: Sequence[Span]) -> Markup:
+    """Render a text with its matches marked. A long text starts at the first match and can be
+    expanded.
+    """
     if not spans:
-        return folded(value)
+        return fold_text(value)
     if len(value) <= _FOLD:
         return _passages(value, spans, 0, len(value))
     start = max(0, spans[0][0] - 80) if spans else 0
     end = start + _FOLD
-    shown = joined(text("…" if start else ""), _passages(value, spans, start, end), text("…"))
+    shown = join_markup(text("…" if start else ""), _passages(value, spans, start, end), text("…"))
     whole = _passages(value, spans, 0, len(value))
     return element("details", element("summary", shown), element("div", whole, class_="whole"))
 
@@ -227,23 +239,23 @@ def _passages(value: str, spans: Sequence[Span], start: int, end: int) -> Markup
         if low < end and high > at:
             parts += [own(value[at : max(at, low)]), _MARK, own(value[max(at, low) : min(high, end)]), _MARK_END]
             at = min(high, end)
-    return joined(*parts, own(value[at:end]))
+    return join_markup(*parts, own(value[at:end]))
 
 
 def string_list(column: pa.ChunkedArray) -> list[str | None]:
-    """Texts as Python has them, without a scalar for each on the way."""
+    """Return the texts of an array as Python strings, without a scalar per value."""
     texts: list[str | None] = column.to_numpy(zero_copy_only=False).tolist()
     return texts
 
 
 def column_texts(column: pa.ChunkedArray) -> list[str | None]:
-    """The values of a column as the texts of cells, without an object for each day and moment on the way."""
+    """Return the values of a column as cell texts, without a Python object per date or timestamp."""
     kind = column.type
     if pa.types.is_date32(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         return string_list(column.cast(pa.string()))
     if pa.types.is_timestamp(kind) and kind.unit == "us" and kind.tz in (None, "UTC"):
-        moments = string_list(column.cast(pa.timestamp("us")).cast(pa.string()))
-        return [None if moment is None else moment.removesuffix(".000000") for moment in moments]
+        timestamps = string_list(column.cast(pa.timestamp("us")).cast(pa.string()))
+        return [None if moment is None else moment.removesuffix(".000000") for moment in timestamps]
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return string_list(column)
     values = column.to_pylist(maps_as_pydicts="lossy")

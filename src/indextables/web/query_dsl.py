@@ -1,7 +1,8 @@
-"""The query DSL of Elasticsearch as queries of a table. What is not understood is refused by its name, never left out.
+"""Translate the Elasticsearch query DSL to queries of a table.
 
-A leaf becomes text of the query language and is parsed by it, so that types, times, addresses and paths mean the same in
-both; leaves are put together as a tree. Clauses of `filter` count for nothing in the score.
+A part that is not supported is refused by name. A leaf becomes a text of the query language and is
+parsed by it, so types, times, addresses and paths mean the same in both. Leaves are combined as a
+tree. Clauses of `filter` do not contribute to the score.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from indextables.splits.query.fields import MAX_WEIGHT, QueryFields
 from indextables.splits.query.parser import parse
 
 _LUCENE_OWN = {"analyze_wildcard", "lenient", "auto_generate_synonyms_phrase_query"}
-"""Options whose values change nothing here: wildcards are analysed, and a value of another type is an error."""
+"""Options without effect here: wildcards are always analyzed, and a value of another type is an
+error.
+"""
 _BOUNDS = {"gt": "{", "gte": "[", "from": "[", "lt": "}", "lte": "]", "to": "]"}
 _DAY = re.compile(r"\d{4}([-/])\d\d\1\d\d")
 _ROUNDED = re.compile(r"now([+-]\d+\w)*/\w")
@@ -32,12 +35,12 @@ _READ_FORMATS = (
     *("strict_date_optional_time_nanos", "strict_date_optional_time", "date_optional_time", "iso8601"),
     *("yyyy-MM-dd", "yyyy-MM-dd HH:mm:ss", "yyyy-MM-dd'T'HH:mm:ss", "yyyy/MM/dd", "yyyy/MM/dd HH:mm:ss"),
 )
-"""Formats of times whose texts are read as they are."""
+"""Time formats whose texts are read as they are."""
 _REWRITES = ("constant_score", "constant_score_blended", "constant_score_boolean")
 
 
 def refuse(what: str, *, known: Sequence[str] = ()) -> InvalidInputError:
-    """The error for a part that is not understood."""
+    """Return the error for an unsupported part."""
     near = nearest(what, known)
     hint = f"Did you mean {near[0]!r}? " if near else ""
     listed = f"Known: {', '.join(known)}." if known else "Leave it out."
@@ -45,7 +48,7 @@ def refuse(what: str, *, known: Sequence[str] = ()) -> InvalidInputError:
 
 
 def options(given: Any, known: Sequence[str], where: str) -> dict[str, Any]:
-    """The options of a part, which must all be known."""
+    """Return the options of a part; unknown ones raise an error."""
     if not isinstance(given, Mapping):
         raise InvalidInputError(f"{where} must be an object, not {shown(given)}.", hint=f"Known: {', '.join(known)}.")
     unknown = next((key for key in given if key not in known), None)
@@ -58,7 +61,7 @@ def options(given: Any, known: Sequence[str], where: str) -> dict[str, Any]:
 
 
 class QueryDsl:
-    """Queries over the columns of one table."""
+    """Query DSL over the columns of one table."""
 
     def __init__(self, fields: QueryFields, *, now_ms: int | None = None) -> None:
         self.fields = fields
@@ -85,7 +88,7 @@ class QueryDsl:
         }
 
     def query(self, body: Any, depth: int = 0) -> tree.Query:
-        """A query of the DSL as a tree."""
+        """Translate a query to a tree."""
         if depth > _DEEPEST:
             raise InvalidInputError(f"The query is nested deeper than {_DEEPEST} times.", hint="Make it flatter.")
         if not isinstance(body, Mapping) or len(body) != 1:
@@ -98,7 +101,7 @@ class QueryDsl:
         return self._kinds[kind](body[kind], depth)
 
     def column(self, field: Any) -> str:
-        """The column that a field means; `level.keyword` is `level`."""
+        """Return the column of a field; `level.keyword` is the column `level`."""
         name = str(field)
         names = self.fields.schema.names
         if name in names:
@@ -109,7 +112,7 @@ class QueryDsl:
         raise InvalidInputError(f"There is no column {name!r}.", hint=f"Columns: {', '.join(names)}.", field=name)
 
     def name(self, field: Any) -> str:
-        """A field as the query language names it; a path inside a json column is its own name."""
+        """Return a field's name in the query language. A path inside a JSON column is its own name."""
         name = str(field)
         if self.fields.resolve(tuple(name.split("."))) is not None and name not in self.fields.schema.names:
             return name
@@ -119,7 +122,7 @@ class QueryDsl:
         return parse(text, fields or self.fields, now_ms=self._now_ms)
 
     def _all(self, body: Any) -> tree.Query:
-        return _boosted(tree.AllRows(), options(body, ["boost"], "match_all"))
+        return _boost(tree.AllRows(), options(body, ["boost"], "match_all"))
 
     def _none(self, body: Any) -> tree.Query:
         options(body, ["boost"], "match_none")
@@ -139,8 +142,8 @@ class QueryDsl:
         if minimum > len(should):
             return tree.Bool(must_not=(tree.AllRows(),))
         if not must and not should and not parts["must_not"]:
-            return _boosted(tree.AllRows(), given)
-        return _boosted(
+            return _boost(tree.AllRows(), given)
+        return _boost(
             tree.Bool(
                 must,
                 should,
@@ -153,15 +156,14 @@ class QueryDsl:
     def _match(self, body: Any) -> tree.Query:
         field, given = _field_body(body, "match", "query", ["operator", "minimum_should_match", "boost"])
         words = self._words(field, given["query"])
-        return _boosted(_combined(words, given), given)
+        return _boost(_combine(words, given), given)
 
     def _words(self, field: Any, value: Any) -> tuple[tree.Query, ...]:
-        """The words of a text as a column has them; of a column of values, the value."""
-        column = (
-            self.fields.column(self.column(field))
-            if "." not in str(field) or field in self.fields.schema.names
-            else None
-        )
+        """Analyze a text as its column does. The text is one term in a value column."""
+        if "." not in str(field) or field in self.fields.schema.names:
+            column = self.fields.column(self.column(field))
+        else:
+            column = None
         if column is None or column.kind != "text" or not isinstance(value, str):
             return (self._value(field, value),)
         found = dict.fromkeys(value[t.start : t.end] for t in analyze(value, column.tokenizer or "default"))
@@ -169,13 +171,17 @@ class QueryDsl:
 
     def _value(self, field: Any, value: Any) -> tree.Query:
         after = self._day_after(field, value)
-        wanted = _quoted(value) if after is None else f"[{_quoted(value)} TO {_quoted(after)}}}"
+        if after is None:
+            wanted = _quote(value)
+        else:
+            wanted = f"[{_quote(value)} TO {_quote(after)}}}"
         return self._parse(f"{self.name(field)}:{wanted}")
 
     def _day_after(self, field: Any, value: Any) -> str | None:
-        """The moment behind a date, or behind `now/d`, that is asked of a column of times.
+        """Return the end of a day given as a date or `now/d`.
 
-        In Elasticsearch either means the whole of its day: `lte` takes it in, and `gt` leaves it out.
+        Elasticsearch rounds such bounds to the whole day: `lte` includes the day and `gt` excludes
+        it.
         """
         target = self.fields.resolve(tuple(str(field).split(".")))
         if target is None or target.path or not pa.types.is_timestamp(self.fields.schema.field(target.column).type):
@@ -185,8 +191,13 @@ class QueryDsl:
             start, unit = text.rsplit("/", 1)
             return f"{start}+1{unit}/{unit}"
         try:
-            day = dt.date.fromisoformat(text.replace("/", "-")) if _DAY.fullmatch(text) else None
-            return None if day is None else (day + dt.timedelta(days=1)).isoformat()
+            if _DAY.fullmatch(text):
+                day = dt.date.fromisoformat(text.replace("/", "-"))
+            else:
+                day = None
+            if day is None:
+                return None
+            return (day + dt.timedelta(days=1)).isoformat()
         except (ValueError, OverflowError):
             return None
 
@@ -195,9 +206,7 @@ class QueryDsl:
         field, given = _field_body(body, kind, "query", ["slop", "boost"])
         number = _whole_option(given, "slop", 0)
         slop = f"~{number}" if number else ""
-        return _boosted(
-            self._parse(f"{self.name(field)}:{_quoted(given['query'])}{'*' if prefix else ''}{slop}"), given
-        )
+        return _boost(self._parse(f"{self.name(field)}:{_quote(given['query'])}{'*' if prefix else ''}{slop}"), given)
 
     def _multi_match(self, body: Any) -> tree.Query:
         known = ["query", "fields", "type", "operator", "minimum_should_match", "boost", "lenient"]
@@ -212,13 +221,16 @@ class QueryDsl:
         for name in names:
             field, _, weight = name.partition("^")
             text = _single(_one(given, "query"), "query of multi_match")
-            one = self._value(field, text) if kind == "phrase" else _combined(self._words(field, text), given)
-            parts.append(_boosted(one, {"boost": _weight(weight, name)}) if weight else one)
-        return _boosted(tree.any_of(tuple(parts)), given)
+            if kind == "phrase":
+                one = self._value(field, text)
+            else:
+                one = _combine(self._words(field, text), given)
+            parts.append(_boost(one, {"boost": _weight(weight, name)}) if weight else one)
+        return _boost(tree.any_of(tuple(parts)), given)
 
     def _term(self, body: Any) -> tree.Query:
         field, given = _field_body(body, "term", "value", ["boost"])
-        return _boosted(self._value(field, given["value"]), given)
+        return _boost(self._value(field, given["value"]), given)
 
     def _terms(self, body: Any) -> tree.Query:
         given = dict(body) if isinstance(body, Mapping) else {}
@@ -231,25 +243,25 @@ class QueryDsl:
         if not values:
             return tree.Bool(must_not=(tree.AllRows(),))
         parts = tuple(self._value(field, _single(value, f"terms of {field!r}")) for value in values)
-        return _boosted(tree.any_of(parts), boost)
+        return _boost(tree.any_of(parts), boost)
 
     def _range(self, body: Any) -> tree.Query:
         field, given = _field_body(body, "range", None, [*_BOUNDS, "format", "time_zone", "boost"])
         if str(given.get("time_zone", "UTC")).upper() not in ("UTC", "Z", "+00:00"):
             raise refuse(f"time_zone {given['time_zone']}")
         scale = _scale(given.get("format"), field)
-        low, high = _bound(given, ("gt", "gte", "from")), _bound(given, ("lt", "lte", "to"))
+        low, high = _find_bound(given, ("gt", "gte", "from")), _find_bound(given, ("lt", "lte", "to"))
         if low is None and high is None:
-            return _boosted(self._parse(f"{self.name(field)}:*"), given)
+            return _boost(self._parse(f"{self.name(field)}:*"), given)
         start, end = (None if key is None else _moment(given[key], scale) for key in (low, high))
-        opening = "*" if low is None else _quoted(start)
-        closing = "*" if high is None else _quoted(end)
+        opening = "*" if low is None else _quote(start)
+        closing = "*" if high is None else _quote(end)
         brackets = [_BOUNDS[low or "gte"], _BOUNDS[high or "lte"]]
         if low == "gt" and (after := self._day_after(field, start)):
-            brackets[0], opening = "[", _quoted(after)
+            brackets[0], opening = "[", _quote(after)
         if high in ("lte", "to") and (after := self._day_after(field, end)):
-            brackets[1], closing = "}", _quoted(after)
-        return _boosted(self._parse(f"{self.name(field)}:{brackets[0]}{opening} TO {closing}{brackets[1]}"), given)
+            brackets[1], closing = "}", _quote(after)
+        return _boost(self._parse(f"{self.name(field)}:{brackets[0]}{opening} TO {closing}{brackets[1]}"), given)
 
     def _pattern(self, body: Any, kind: str) -> tree.Query:
         field, given = _field_body(body, kind, "value", ["boost", "wildcard", "flags", "case_insensitive", "rewrite"])
@@ -262,7 +274,7 @@ class QueryDsl:
             _check_operators(pattern, given.get("flags", "ALL"))
             slashes = re.sub(r"(?<!\\)/", r"\\/", pattern)
             flag = "i" if given.get("case_insensitive") else ""
-            return _boosted(self._parse(f"{self.name(field)}:/{slashes}/{flag}"), given)
+            return _boost(self._parse(f"{self.name(field)}:/{slashes}/{flag}"), given)
         if "flags" in given:
             raise refuse(f"flags of {kind}")
         if given.get("case_insensitive"):
@@ -270,29 +282,39 @@ class QueryDsl:
         target = self._parse(f"{self.name(field)}:*")
         if not isinstance(target, tree.Exists):
             raise refuse(f"{kind} of {field}")
-        shown = re.sub(r"([*?\\])", r"\\\1", pattern) + "*" if kind == "prefix" else pattern
-        return _boosted(tree.Wildcard(target.target, shown), given)
+        if kind == "prefix":
+            shown = re.sub(r"([*?\\])", r"\\\1", pattern) + "*"
+        else:
+            shown = pattern
+        return _boost(tree.Wildcard(target.target, shown), given)
 
     def _fuzzy(self, body: Any) -> tree.Query:
         field, given = _field_body(body, "fuzzy", "value", ["fuzziness", "boost"])
         word, fuzziness = str(given["value"]), str(given.get("fuzziness", "AUTO"))
         if fuzziness.upper() not in ("AUTO", "0", "1", "2"):
             raise refuse(f"fuzziness {fuzziness}", known=["AUTO", "0", "1", "2"])
-        auto = 0 if len(word) < 3 else 1 if len(word) < 6 else 2
+        if len(word) < 3:
+            auto = 0
+        elif len(word) < 6:
+            auto = 1
+        else:
+            auto = 2
         distance = auto if fuzziness.upper() == "AUTO" else int(fuzziness)
         if not distance:
-            return _boosted(self._value(field, word), given)
-        return _boosted(self._parse(f"{self.name(field)}:{_escaped(word)}~{distance}"), given)
+            return _boost(self._value(field, word), given)
+        return _boost(self._parse(f"{self.name(field)}:{_escape(word)}~{distance}"), given)
 
     def _query_string(self, body: Any) -> tree.Query:
         known = ["query", "default_field", "fields", "default_operator", "boost", *_LUCENE_OWN]
         given = options(body, known, "query_string")
         all_words = self._all_words(given)
         text = str(_single(_one(given, "query"), "query of query_string")).strip() or "*"
-        return _boosted(self._parse(text, replace(self._within(given), all_words=all_words)), given)
+        return _boost(self._parse(text, replace(self._within(given), all_words=all_words)), given)
 
     def _all_words(self, given: Mapping[str, Any]) -> bool:
-        """Whether words side by side must all match: as the request says, else as the table does."""
+        """Return whether adjacent words must all match: the request decides, then the default of
+        the table.
+        """
         if "default_operator" not in given:
             return self.fields.all_words
         operator = str(given["default_operator"]).lower()
@@ -314,14 +336,16 @@ class QueryDsl:
         if not text:
             return tree.Bool(must_not=(tree.AllRows(),))
         try:
-            return _boosted(self._parse(text, self._within(given)), given)
+            return _boost(self._parse(text, self._within(given)), given)
         except QuerySyntaxError as error:
             message = error.message.partition("\n")[0].rstrip(":.")
             raise InvalidInputError(f"{message}.", hint=error.hint) from None
 
 
 def _simple_text(query: str, between: str) -> str:
-    """A simple query string as the query language says it: words are words, whatever signs are in them."""
+    """Translate a simple query string to the query language. Special characters in words are
+    literal.
+    """
     text, joint = "", ""
     for token in re.findall(r'"[^"]*"(?:~\d+)?|[()|+]|-(?=\S)|[^\s()"|+]+', query):
         if token in ("|", "+"):
@@ -342,17 +366,19 @@ def _simple_text(query: str, between: str) -> str:
 
 
 def _simple_word(token: str) -> str:
-    """A word of a simple query string: the start of words, a word within some edits, or the word itself."""
+    """Translate a word of a simple query string: a prefix, a fuzzy word or a plain word."""
     if token.endswith("*"):
-        return f"{_escaped(token[:-1])}*"
+        return f"{_escape(token[:-1])}*"
     fuzzy = re.fullmatch(r"(\w+)~([0-9]?)", token)
     if fuzzy is None:
-        return _quoted(token)
+        return _quote(token)
     edits = min(int(fuzzy[2] or 2), 2)
-    return f"{_escaped(fuzzy[1])}~{edits}" if edits else _quoted(fuzzy[1])
+    if edits:
+        return f"{_escape(fuzzy[1])}~{edits}"
+    return _quote(fuzzy[1])
 
 
-def _combined(words: tuple[tree.Query, ...], given: Mapping[str, Any]) -> tree.Query:
+def _combine(words: tuple[tree.Query, ...], given: Mapping[str, Any]) -> tree.Query:
     if not words:
         return tree.Bool(must_not=(tree.AllRows(),))
     operator = str(given.get("operator", "or")).lower()
@@ -375,21 +401,26 @@ def _minimum(value: Any, count: int) -> int | None:
         raise refuse(f"minimum_should_match {text}")
     number = int(match[1])
     if match[2]:
-        number = count * number // 100 if number >= 0 else count - count * -number // 100
+        if number >= 0:
+            number = count * number // 100
+        else:
+            number = count - count * -number // 100
     return max(0, number if number >= 0 else count + number)
 
 
-def _boosted(query: tree.Query, given: Mapping[str, Any]) -> tree.Query:
+def _boost(query: tree.Query, given: Mapping[str, Any]) -> tree.Query:
     boost = given.get("boost", 1)
     if not isinstance(boost, int | float) or isinstance(boost, bool) or not 0 <= boost <= MAX_WEIGHT:
         raise InvalidInputError(
             f"A boost is a number from 0 to {MAX_WEIGHT:g}, not {shown(boost)}.", hint="Leave it out."
         )
-    return query if boost == 1 else tree.Boost(query, float(boost))
+    if boost == 1:
+        return query
+    return tree.Boost(query, float(boost))
 
 
 def _field_body(body: Any, kind: str, value: str | None, known: Sequence[str]) -> tuple[Any, dict[str, Any]]:
-    """The field of a leaf, and its options; `{"field": text}` is short for its value."""
+    """Return the field of a leaf and its options. `{"field": text}` is the short form of its value."""
     if not isinstance(body, Mapping) or len(body) != 1:
         raise InvalidInputError(f"{kind} needs one field.", hint=f'Write {{"{kind}": {{"message": ...}}}}.')
     field, given = next(iter(body.items()))
@@ -406,16 +437,22 @@ def _field_body(body: Any, kind: str, value: str | None, known: Sequence[str]) -
 
 
 def _single(value: Any, where: str) -> str | int | float:
-    """A value that is searched for: a text, a number or a truth value."""
+    """Return a scalar to search for: a text, a number or a boolean."""
     if isinstance(value, str | int | float):
         return value
-    hint = "Search rows without a value by exists in must_not." if value is None else "Name one value, or use terms."
+    if value is None:
+        hint = "Search rows without a value by exists in must_not."
+    else:
+        hint = "Name one value, or use terms."
     raise InvalidInputError(f"{where} needs a value, not {shown(value)}.", hint=hint)
 
 
 def _whole_option(given: Mapping[str, Any], key: str, default: int) -> int:
     value = given.get(key, default)
-    digits = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
+    if isinstance(value, int | str) and not isinstance(value, bool):
+        digits = str(value)
+    else:
+        digits = ""
     if not (digits.isascii() and digits.isdigit() and len(digits) < 10):
         raise InvalidInputError(f"{key} is a whole number from 0 up, not {shown(value)}.", hint="Leave it out.")
     return int(digits)
@@ -429,7 +466,7 @@ def _weight(text: str, field: str) -> float:
 
 
 def _scale(text: Any, field: Any) -> int | None:
-    """How many units of the numbers in a range make a second; None if its bounds are read as they are."""
+    """Return the units per second of numeric range bounds, or None if bounds are read as they are."""
     if text is None:
         return None
     formats = str(text).split("||")
@@ -440,7 +477,9 @@ def _scale(text: Any, field: Any) -> int | None:
 
 
 def _check_operators(pattern: str, flags: Any) -> None:
-    """Refuse what Lucene gives a meaning of its own in a regular expression, unless it is switched off."""
+    """Refuse characters that are operators of Lucene's regular expressions, unless `flags` disables
+    them.
+    """
     if flags not in ("ALL", "NONE"):
         raise refuse(f"flags {shown(flags)}", known=["ALL", "NONE"])
     own = re.search(r'(?<!\\)(?:\\\\)*([~#@&<"])', re.sub(r"\[[^\]]*\]", "", pattern))
@@ -456,18 +495,24 @@ def _one(given: Mapping[str, Any], key: str) -> Any:
 
 
 def _several(value: Any) -> list[Any]:
-    return [] if value is None else list(value) if isinstance(value, list) else [value]
+    if value is None:
+        return []
+    if isinstance(value, list):
+        return list(value)
+    return [value]
 
 
-def _bound(given: Mapping[str, Any], keys: Sequence[str]) -> str | None:
-    """Which of some keys bounds a range; two of them are no bound."""
+def _find_bound(given: Mapping[str, Any], keys: Sequence[str]) -> str | None:
+    """Return which of the given keys bounds a range. More than one is an error."""
     found = [key for key in keys if given.get(key) is not None]
     if found:
         _single(given[found[0]], f"{found[0]} of a range")
     if len(found) > 1:
         message = f"A range has {' and '.join(found)}, of which only one can hold."
         raise InvalidInputError(message, hint="Leave one of them out.", part=found[1])
-    return found[0] if found else None
+    if found:
+        return found[0]
+    return None
 
 
 def _moment(value: Any, scale: int | None) -> Any:
@@ -481,10 +526,10 @@ def _moment(value: Any, scale: int | None) -> Any:
     return moment.isoformat()
 
 
-def _quoted(value: Any) -> str:
+def _quote(value: Any) -> str:
     text = str(value).lower() if isinstance(value, bool) else str(value)
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _escaped(word: str) -> str:
+def _escape(word: str) -> str:
     return re.sub(r"([\\:\"'()\[\]{}^~*?+\-!<>/\s])", r"\\\1", word)

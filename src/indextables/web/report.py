@@ -1,7 +1,7 @@
-"""The report on a table: one page that can be mailed, kept and opened anywhere. It holds everything it shows.
+"""The report about a table: one self-contained page.
 
-Among its sections are what the bytes of splits are spent on, column by column, and what one search costs: how many splits
-are left after each kind of pruning, and how little of those is read. It has a look for the day and one for the night.
+Its sections include the bytes of splits by column, and the cost of one search: the splits left
+after each pruning step, and the bytes read. The page has a light and a dark theme.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from indextables.web.svg import (
     drawing,
     element,
     heat_map,
-    joined,
+    join_markup,
     label,
     merges_chart,
     number,
@@ -84,7 +84,7 @@ _STYLE = Markup(f"<style>{STYLE}</style>")
 
 
 def page(title: str, *sections: Markup) -> Markup:
-    """A whole page. It asks for nothing else: no script, no picture, no font."""
+    """Return a whole page. It loads no script, image or font."""
     head = element(
         "head",
         element("meta", charset="utf-8"),
@@ -92,21 +92,23 @@ def page(title: str, *sections: Markup) -> Markup:
         element("title", text(title)),
         _STYLE,
     )
-    return joined(_DOCTYPE, element("html", head, element("body", element("main", *sections)), lang="en"), Markup("\n"))
+    return join_markup(
+        _DOCTYPE, element("html", head, element("body", element("main", *sections)), lang="en"), Markup("\n")
+    )
 
 
 def section(title: str, caption: str, *content: Markup) -> Markup:
-    """A heading, a sentence on what is shown, and the thing itself."""
+    """Render a heading, an introduction and the content."""
     return element("section", element("h2", text(title)), element("p", text(caption)), *content)
 
 
 def scrolling(chart: Markup) -> Markup:
-    """A chart that is scrolled, not squeezed, on a narrow screen."""
+    """Wrap a chart so that it scrolls on a narrow screen instead of shrinking."""
     return element("div", chart, class_="scroll")
 
 
 def cards(figures: Mapping[str, str]) -> Markup:
-    """Figures with their names."""
+    """Render figures with their names."""
     items = [
         element("div", element("b", text(value)), element("span", text(name)), class_="card")
         for name, value in figures.items()
@@ -115,7 +117,7 @@ def cards(figures: Mapping[str, str]) -> Markup:
 
 
 def table(rows: Sequence[Mapping[str, str]], *, numbers: Sequence[str] = ()) -> Markup:
-    """Rows of texts; the columns in `numbers` stand to the right."""
+    """Render rows of texts. The columns in `numbers` are right-aligned."""
     names = list(rows[0]) if rows else []
     head = [element("th", text(name), class_="number" if name in numbers else None) for name in names]
     lines = [
@@ -141,7 +143,7 @@ _SHARED = "(all columns)"
 
 
 def components_chart(components: Sequence[ComponentFigure]) -> Markup:
-    """A bar for each column, the largest first, and one for what belongs to no column."""
+    """Draw a bar per column, the largest first, and one for bytes that belong to no column."""
     bars: dict[str, dict[str, int]] = {}
     for figure in components:
         own = bars.setdefault(figure.field if figure.field is not None else _SHARED, {})
@@ -157,14 +159,17 @@ def components_chart(components: Sequence[ComponentFigure]) -> Markup:
 
 
 def _component_line(name: str, own: dict[str, int], highest: int, y: float) -> Markup:
-    parts, x = [label(_COMPONENT_LEFT - 8, y + 13, name, room=_COMPONENT_LEFT - 12, text_anchor="end")], _COMPONENT_LEFT
+    parts, x = (
+        [label(_COMPONENT_LEFT - 8, y + 13, name, width=_COMPONENT_LEFT - 12, text_anchor="end")],
+        _COMPONENT_LEFT,
+    )
     for kind in KINDS:
         width = (_WIDTH - _COMPONENT_LEFT - _COMPONENT_RIGHT) * own.get(kind, 0) / highest
         if width:
             title = f"{name}, {KINDS[kind]}: {size(own[kind])}"
             parts.append(rect(x, y, width, _COMPONENT_LINE - 8, class_=f"part-{kind}", title=title))
             x += width
-    return joined(*parts, label(x + 6, y + 13, size(sum(own.values()))))
+    return join_markup(*parts, label(x + 6, y + 13, size(sum(own.values()))))
 
 
 def _legend(y: float) -> Markup:
@@ -172,14 +177,16 @@ def _legend(y: float) -> Markup:
     for kind, name in KINDS.items():
         parts += [rect(x, y - 9, 10, 10, class_=f"part-{kind}"), label(x + 15, y, name)]
         x += 32 + len(name) * LETTER
-    return joined(*parts)
+    return join_markup(*parts)
 
 
 _LEFT, _ROOM, _LINE = 236.0, 470.0, 28.0
 
 
 def cost_chart(finding: ScanReport, reading: ScanReport) -> Markup:
-    """Two groups of bars: splits, and bytes of those that were opened, to find the rows and to read them."""
+    """Draw two groups of bars: splits, and the bytes read from the opened splits to find and to
+    fetch rows.
+    """
     splits, whole = finding.splits_considered, finding.bytes_in_opened_splits
     in_partitions = splits - finding.splits_pruned_by_partition
     in_bounds = in_partitions - finding.splits_skipped_by_statistics
@@ -206,7 +213,7 @@ def _amount(count: int, within: int, what: str) -> str:
 def _line(place: int, name: str, value: int, whole: int, amount: str, kind: str) -> Markup:
     y = 8 + _LINE * place + (10 if place > 2 else 0)
     width = _ROOM * min(1.0, value / whole) if whole else 0.0
-    return joined(
+    return join_markup(
         label(_LEFT - 10, y + 15, name, text_anchor="end"),
         rect(_LEFT, y + 3, max(width, 2.0 if value else 0.0), _LINE - 12, class_=kind, rx=1.5),
         label(_LEFT + width + 8, y + 15, amount),
@@ -219,10 +226,11 @@ _LISTED = 15
 
 
 def write_report(table: Table, out: str | Path, *, query: str | None = None, max_splits: int = 200) -> Path:
-    """Write the report on a table to a file, and return where it is.
+    """Write the report about a table to a file and return its path.
 
-    `query` is the search whose cost is shown; without one an example is made from the table's own words. Splits are
-    opened to see what their bytes are spent on: the largest ones, `max_splits` at most, and the page says how many.
+    `query` is the search whose cost is shown; by default a word of the table is used. At most
+    `max_splits` splits, the largest ones, are opened to measure their parts; the page states how
+    many.
     """
     path = Path(check_characters(str(out)))
     path.write_text(report_html(table, query=query, max_splits=max_splits), encoding="utf-8")
@@ -230,7 +238,7 @@ def write_report(table: Table, out: str | Path, *, query: str | None = None, max
 
 
 def report_html(table: Table, *, query: str | None = None, max_splits: int = 200) -> str:
-    """The report on a table as the text of a page."""
+    """Return the report about a table as HTML."""
     versions, merges = version_figures(table.inspect, limit=_VERSIONS)
     parts = partition_figures(table.inspect)
     sections = [_head(table, parts), _timeline(versions)]
@@ -259,13 +267,18 @@ def _head(table: Table, parts: list[PartitionFigure]) -> Markup:
         "columns": number(len(table.schema)),
         "partitions": number(len(parts)) if table.partition_columns else "none",
     }
-    about = [element("p", text(table.metadata.description))] if table.metadata.description else []
+    if table.metadata.description:
+        about = [element("p", text(table.metadata.description))]
+    else:
+        about = []
     place = element("p", element("code", text(table.path)))
     return element("header", element("h1", text(name)), place, *about, cards(figures))
 
 
 def _newest(total: int, limit: int, what: str) -> str:
-    return f" The newest {limit} of {plural(total, what)} are drawn." if total > limit else ""
+    if total > limit:
+        return f" The newest {limit} of {plural(total, what)} are drawn."
+    return ""
 
 
 def _timeline(versions: list[VersionFigure]) -> Markup:
@@ -302,7 +315,7 @@ def _state(report: StateReport) -> Markup:
     behind = report.latest_version - (report.version if report.version is not None else -1)
     caption = "What a reader starts from instead of replaying the whole log."
     if report.needs_compaction:
-        caption += " It should be compacted: compact() writes it anew without tombstones."
+        caption += " It should be compacted: compact() rewrites it without tombstones."
     figures = {
         "form": report.format,
         "state at version": at,
@@ -317,7 +330,7 @@ def _state(report: StateReport) -> Markup:
 
 
 def _readable(title: str, draw: Callable[[], Markup]) -> Markup:
-    """A section about splits; where one of them is damaged, what is wrong with it instead."""
+    """Render a section about splits, or the error if one of them is damaged."""
     try:
         return draw()
     except CorruptTableError as error:
@@ -348,7 +361,7 @@ def _search(table: Table, query: str | None, max_splits: int) -> Markup:
 
 
 def example_query(table: Table) -> str | None:
-    """A search that finds something: the longest word of the first text in a text column; None if there is no such word."""
+    """Return the longest word of the first text in a text column, or None."""
     kinds = table.settings.group(IndexingSettings).typemap
     for name, kind in kinds.items():
         if kind != "text" or name not in table.schema.names or not re.fullmatch(r"[A-Za-z_]\w*", name):

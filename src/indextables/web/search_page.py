@@ -1,4 +1,4 @@
-"""The search page: the box, the choices, hits as a table or as records, facets, the histogram, what a search cost."""
+"""The search page: search box, choices, hits as a table or as records, facets, histogram and cost."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from indextables.web.layout import (
     NULL,
     cards,
     column_texts,
-    folded,
+    fold_text,
     frame,
     listing,
-    marked,
+    mark_matches,
     plain,
     problem,
     value_text,
@@ -31,7 +31,7 @@ from indextables.web.svg import (
     Markup,
     element,
     elements,
-    joined,
+    join_markup,
     label,
     number,
     rect,
@@ -59,10 +59,18 @@ def search_page(
     parts: Sequence[Markup] = (),
     count: int | None = None,
 ) -> Markup:
-    """The whole page. `parts` are histogram and facets, where they are asked for at once with the `count`."""
+    """Render the whole page. `parts` holds histogram and facets if they are requested together with
+    the `count`.
+    """
     wide = hits is not None and exploration is not None
-    results = _results(exploration, hits, count) if exploration is not None and hits is not None else EMPTY
-    panels = list(parts) if parts else ([_later(view, exploration)] if wide and exploration is not None else [])
+    if exploration is not None and hits is not None:
+        results = _results(exploration, hits, count)
+    else:
+        results = EMPTY
+    if parts:
+        panels = list(parts)
+    else:
+        panels = [_later(view, exploration)] if wide and exploration is not None else []
     return frame(
         f"{view.query or 'Search'} · {name}",
         element("h1", text(f"Search {name}"), class_="sr"),
@@ -79,7 +87,7 @@ def search_page(
 
 
 def error_page(name: str, table: Table, view: View, error: IndexTablesError, *, of: str) -> Markup:
-    """The search page with the error where the hits would be."""
+    """Render the search page with an error in place of the hits."""
     content = [
         element("h1", text(f"Search {name}"), class_="sr"),
         _form(table, view, error=problem(error, of=of)),
@@ -89,7 +97,7 @@ def error_page(name: str, table: Table, view: View, error: IndexTablesError, *, 
 
 
 _BEFORE_BOX = element("label", text("Search"), for_="q", class_="sr")
-_AFTER_BOX = joined(
+_AFTER_BOX = join_markup(
     element("button", text("Search"), type="submit", class_="go"),
     element("ul", EMPTY, id="completions", role="listbox", aria_label="Completions", hidden="hidden"),
 )
@@ -166,9 +174,9 @@ def _conditions(where: str, since: str, until: str) -> Markup:
     )
     return _menu(
         "Condition and time",
-        _labelled("Condition", "where", condition),
-        _labelled("From", "since", low),
-        _labelled("Until", "until", high),
+        _label_control("Condition", "where", condition),
+        _label_control("From", "since", low),
+        _label_control("Until", "until", high),
         element("button", text("Apply"), type="submit"),
         id="conditions",
     )
@@ -176,18 +184,18 @@ def _conditions(where: str, since: str, until: str) -> Markup:
 
 @lru_cache(maxsize=512)
 def _selects(names: tuple[str, ...], sort: str, shape: str, size: int, *, best_first: bool) -> Markup:
-    """The choices of a few, which are the same for every query."""
+    """Render the selection lists, which are the same for every query."""
     sorts = {"": "best first" if best_first else "newest first", SCORE: "by score", NEWEST: "newest first"}
     for name in names:
         sorts |= {name: f"{name} ↑", f"{name} desc": f"{name} ↓"}
-    return joined(
-        _labelled("Order", "sort", _select("sort", sorts, sort)),
-        _labelled("Show as", "as", _select("as", {name: name for name in SHAPES}, shape)),
-        _labelled("Hits", "n", _select("n", {str(n): str(n) for n in SIZES}, str(size))),
+    return join_markup(
+        _label_control("Order", "sort", _select("sort", sorts, sort)),
+        _label_control("Show as", "as", _select("as", {name: name for name in SHAPES}, shape)),
+        _label_control("Hits", "n", _select("n", {str(n): str(n) for n in SIZES}, str(size))),
     )
 
 
-def _labelled(name: str, for_: str, field: Markup) -> Markup:
+def _label_control(name: str, for_: str, field: Markup) -> Markup:
     return element("div", element("label", text(name), for_=for_), field, class_="field")
 
 
@@ -207,7 +215,7 @@ def _column_picker(names: tuple[str, ...], view: View) -> Markup:
     address = view.address(columns=(), offset=view.offset)
     every = element("a", text("all columns"), href=address)
     before = text(address + ("&" if "?" in address else "?"))
-    links = [joined(a, before, b) for a, b in _only_links(names)]
+    links = [join_markup(a, before, b) for a, b in _only_links(names)]
     chosen = f"Columns ({len(view.columns)})" if view.columns else "Columns"
     return _menu(chosen, _column_boxes(names, view.columns), every, element("noscript", *links), id="columns")
 
@@ -229,27 +237,32 @@ def _column_boxes(names: tuple[str, ...], chosen: tuple[str, ...]) -> Markup:
         for name in names
     ]
     apply = element("button", text("Show these"), type="button", data_apply_columns="", hidden="hidden")
-    return joined(element("fieldset", element("legend", text("Columns"), class_="sr"), *boxes), apply)
+    return join_markup(element("fieldset", element("legend", text("Columns"), class_="sr"), *boxes), apply)
 
 
 @lru_cache(maxsize=512)
 def _only_links(names: tuple[str, ...]) -> list[tuple[Markup, Markup]]:
-    """What stands before and after the address of a page in the links to one column each."""
+    """Return the text before and after the column name in links that show a single column."""
     return [
-        (Markup('<a href="'), joined(text(urlencode({"c": name})), Markup('">'), text(f"only {name}"), Markup("</a>")))
+        (
+            Markup('<a href="'),
+            join_markup(text(urlencode({"c": name})), Markup('">'), text(f"only {name}"), Markup("</a>")),
+        )
         for name in names
     ]
 
 
 def _versions(table: Table, view: View) -> Markup:
-    """The menu of versions, which is fetched when it is opened; without scripts, the way to the history."""
+    """Render the version menu. Its entries load when it is opened; without scripts it links to the
+    history.
+    """
     later = element("div", EMPTY, data_open_load=view.address("versions"))
     without_scripts = element("noscript", element("a", text("History"), href="history"))
     return _menu(f"Version {table.version}", later, without_scripts, id="versions")
 
 
 def versions_part(table: Table, view: View) -> Markup:
-    """The versions that can be searched: a slider, and a link to each with the same choices."""
+    """Render the searchable versions: a slider, and a link to each with the same choices."""
     rows = table.history(limit=30).to_pylist()
     newest = rows[0]["version"] if rows else table.version
     links = [
@@ -276,7 +289,7 @@ def versions_part(table: Table, view: View) -> Markup:
         aria_label="Version",
         hidden="hidden",
     )
-    return joined(slider, element("output", EMPTY), *links)
+    return join_markup(slider, element("output", EMPTY), *links)
 
 
 def _exports(view: View) -> Markup:
@@ -287,14 +300,16 @@ def _exports(view: View) -> Markup:
 
 
 def _chips(view: View) -> Markup:
-    """What narrows the search beside the query, each with the way to take it off."""
+    """Render the active filters, each with a link that removes it."""
     chips = [_chip(f, f"the filter {f}", view.without_filter(f)) for f in view.filters]
     if view.where:
         chips.append(_chip(view.where, f"the condition {view.where}", view.address(where="")))
     if view.since or view.until:
         stretch = f"{view.since or '…'} to {view.until or '…'}"
         chips.append(_chip(stretch, f"the time {stretch}", view.address(since="", until="")))
-    return element("p", *chips, class_="chips", aria_label="Filters", role="group") if chips else EMPTY
+    if chips:
+        return element("p", *chips, class_="chips", aria_label="Filters", role="group")
+    return EMPTY
 
 
 def _chip(shown: str, what: str, address: str) -> Markup:
@@ -312,10 +327,10 @@ def _version_note(table: Table, view: View) -> Markup:
 
 
 def _later(view: View, exploration: TableView) -> Markup:
-    """What is fetched when the hits are shown; without scripts, a link to the page with everything in it."""
+    """Render a placeholder that loads after the hits; without scripts, a link to the complete page."""
     whole = element("a", text("Show count, histogram and facets"), href=view.address(panels=True, offset=view.offset))
     lazy = element("div", EMPTY, data_load=view.address("histogram"), class_="histogram loading", aria_busy="true")
-    return joined(lazy if exploration.time_column is not None else EMPTY, element("noscript", element("p", whole)))
+    return join_markup(lazy if exploration.time_column is not None else EMPTY, element("noscript", element("p", whole)))
 
 
 def _facets_later(view: View) -> Markup:
@@ -336,7 +351,10 @@ def _results(exploration: TableView, hits: HitPage, total: int | None) -> Markup
         later = view.address("count") if total is None else None
         count = element("span", EMPTY if total is None else count_part(total), id="count", data_load=later)
     head = element("div", element("h2", about, count, class_="count"), _pager(view, hits), class_="resulthead")
-    body = _records(rows, hits.marks) if view.shape == "records" else _hit_table(rows, hits.marks, view)
+    if view.shape == "records":
+        body = _records(rows, hits.marks)
+    else:
+        body = _hit_table(rows, hits.marks, view)
     cost = element(
         "details",
         element("summary", text("What did this cost?")),
@@ -344,11 +362,10 @@ def _results(exploration: TableView, hits: HitPage, total: int | None) -> Markup
         element("noscript", element("a", text("Show"), href=view.address("cost", offset=view.offset))),
         class_="cost",
     )
-    bottom = (
-        element("div", _pager(view, hits, "Pages of hits, again"), class_="resulthead")
-        if hits.more or view.offset
-        else EMPTY
-    )
+    if hits.more or view.offset:
+        bottom = element("div", _pager(view, hits, "Pages of hits, again"), class_="resulthead")
+    else:
+        bottom = EMPTY
     return element("section", head, body if rows.num_rows else EMPTY, bottom, cost, id="hits", aria_label="Hits")
 
 
@@ -369,7 +386,9 @@ def _pager(view: View, hits: HitPage, label: str = "Pages of hits") -> Markup:
     if hits.more:
         behind = view.address(offset=view.offset + view.size, after=hits.next)
         links.append(element("a", text("Next →"), href=behind, rel="next", class_="button"))
-    return element("nav", *links, class_="pager", aria_label=label) if links else EMPTY
+    if links:
+        return element("nav", *links, class_="pager", aria_label=label)
+    return EMPTY
 
 
 Marks = Mapping[str, Sequence[Sequence[Span]]]
@@ -385,7 +404,7 @@ def _hit_table(rows: pa.Table, marks: Marks, view: View) -> Markup:
     base = view.address(sort="")
     heads = [_sort_head(name, view, f"{base}{'&' if '?' in base else '?'}", right) for name in names]
     columns = [_cells(rows.column(name), marks.get(name), is_number=name in right) for name in names]
-    lines = elements("tr", [joined(*cells) for cells in zip(*columns, strict=True)], tabindex="-1", class_="hit")
+    lines = elements("tr", [join_markup(*cells) for cells in zip(*columns, strict=True)], tabindex="-1", class_="hit")
     table = element(
         "table",
         element("caption", text("Hits"), class_="sr"),
@@ -396,35 +415,39 @@ def _hit_table(rows: pa.Table, marks: Marks, view: View) -> Markup:
 
 
 def _cells(column: pa.ChunkedArray, marks: Sequence[Sequence[Span]] | None, *, is_number: bool) -> list[Markup]:
-    """The cells of a column, all of one class. Short values stand on one line."""
+    """Render the cells of a column with one class. Short values do not wrap."""
     values = column_texts(column)
     narrow = max(map(len, filter(None, values)), default=0) <= _SHORT_TEXT
     kind = " ".join(k for k, yes in (("number", is_number), ("narrow", narrow)) if yes) or None
     if marks is not None:
-        shown = [NULL if v is None else marked(v, own) for v, own in zip(values, marks, strict=True)]
+        shown = [NULL if v is None else mark_matches(v, own) for v, own in zip(values, marks, strict=True)]
     elif narrow:
         shown = texts([v or "" for v in values])
         if column.null_count:
             shown = [NULL if v is None else s for v, s in zip(values, shown, strict=True)]
     else:
-        shown = [NULL if v is None else folded(v) for v in values]
+        shown = [NULL if v is None else fold_text(v) for v in values]
     return elements("td", shown, class_=kind)
 
 
 def _sort_head(name: str, view: View, before: str, right: set[str]) -> Markup:
     down = view.sort in (name, f"{name} asc")
-    order = "ascending" if down else "descending" if view.sort == f"{name} desc" else None
+    order: str | None = None
+    if down:
+        order = "ascending"
+    elif view.sort == f"{name} desc":
+        order = "descending"
     arrow = {"ascending": " ↑", "descending": " ↓"}.get(order or "", "")
     link = element("a", text(name + arrow), href=before + urlencode({"sort": f"{name} desc" if down else name}))
     return element("th", link, scope="col", aria_sort=order, class_="number" if name in right else None)
 
 
 def _records(rows: pa.Table, marks: Marks) -> Markup:
-    """A hit after the other, a line for each column that has a value."""
+    """Render hits as records, with a line for each column that has a value."""
     items = []
     for place, row in enumerate(rows.to_pylist(maps_as_pydicts="lossy")):
         lines = [
-            joined(
+            join_markup(
                 element("dt", text(name)),
                 element("dd", _record_value(value, marks[name][place] if name in marks else ())),
             )
@@ -432,7 +455,10 @@ def _records(rows: pa.Table, marks: Marks) -> Markup:
             if value is not None and name != _SCORE
         ]
         score = row.get(_SCORE)
-        about = element("p", text(f"score {score:.3f}"), class_="score") if isinstance(score, float) else EMPTY
+        if isinstance(score, float):
+            about = element("p", text(f"score {score:.3f}"), class_="score")
+        else:
+            about = EMPTY
         items.append(element("li", about, element("dl", *lines), tabindex="-1", class_="hit"))
     return element("ol", *items, class_="records")
 
@@ -442,11 +468,13 @@ def _record_value(value: Any, marks: Sequence[Span]) -> Markup:
     if nested is not None and not marks:
         pretty = msgspec.json.format(msgspec.json.encode(nested, enc_hook=str), indent=2).decode()
         return element("pre", text(pretty), class_="json")
-    return marked(value, marks) if isinstance(value, str) else plain(value)
+    if isinstance(value, str):
+        return mark_matches(value, marks)
+    return plain(value)
 
 
 def _as_json(value: Any) -> Any:
-    """What a text holds that is a JSON object or list; None for any other."""
+    """Parse a text that is a JSON object or list; return None for other texts."""
     if not isinstance(value, str) or value[:1] not in ("{", "["):
         return None
     try:
@@ -456,7 +484,9 @@ def _as_json(value: Any) -> Any:
 
 
 def facets_part(facets: Sequence[Facet], view: View, wide: Sequence[str] = ()) -> Markup:
-    """The facets; a value that is clicked becomes a filter. Columns with many values are counted when they are opened."""
+    """Render the facets. Selecting a value adds a filter. Columns with many values load when
+    opened.
+    """
     if not facets and not wide:
         return element(
             "aside",
@@ -470,7 +500,7 @@ def facets_part(facets: Sequence[Facet], view: View, wide: Sequence[str] = ()) -
 
 
 def _facet_later(column: str, view: View) -> Markup:
-    """A column whose values are counted when it is opened; without scripts, a link to them."""
+    """Render a facet that is counted when it is opened; without scripts, a link to its values."""
     address = f"facet?{urlencode([('facet', column), *view.parameters()])}"
     return element(
         "details",
@@ -481,7 +511,7 @@ def _facet_later(column: str, view: View) -> Markup:
 
 
 def values_part(facet: Facet, view: View) -> Markup:
-    """The values of a facet with how many hits have them."""
+    """Render the values of a facet with their hit counts."""
     if not facet.values:
         return element("p", text("No hit has a value."), class_="soft")
     most = max(value.count for value in facet.values) or 1
@@ -503,7 +533,10 @@ def values_part(facet: Facet, view: View) -> Markup:
             href=view.without_filter(value.filter) if chosen else view.with_filter(value.filter),
             aria_current="true" if chosen else None,
         )
-        negation = f"NOT {value.filter}" if not value.filter.startswith("NOT ") else value.filter.removeprefix("NOT ")
+        if not value.filter.startswith("NOT "):
+            negation = f"NOT {value.filter}"
+        else:
+            negation = value.filter.removeprefix("NOT ")
         without = element(
             "a", text("−"), href=view.with_filter(negation), class_="not", aria_label=f"Without {value.label}"
         )
@@ -512,22 +545,24 @@ def values_part(facet: Facet, view: View) -> Markup:
 
 
 def histogram_part(histogram: Histogram | None, view: View) -> Markup:
-    """The hits over time. A bar leads to its stretch; with scripts a stretch can be drawn over several."""
+    """Draw the hits over time. A bar links to its interval; with scripts, dragging selects several
+    bars.
+    """
     if histogram is None or not histogram.bars:
         return element("div", element("p", text("No hit has a time."), class_="soft"), class_="histogram")
     bars, highest = histogram.bars, round_top(max(bar.count for bar in histogram.bars))
-    room = min(_WIDEST, (_WIDTH - _LEFT) / len(bars))
+    slot = min(_WIDEST, (_WIDTH - _LEFT) / len(bars))
     drawn = []
     for place, bar in enumerate(bars):
         tall = (_HEIGHT - 8) * bar.count / highest
         tip = f"{bar.start:%Y-%m-%d %H:%M:%S}: {number(bar.count)}"
-        x = _LEFT + place * room
+        x = _LEFT + place * slot
         shape = [
-            rect(x, 0, room, _HEIGHT, class_="reach"),
+            rect(x, 0, slot, _HEIGHT, class_="reach"),
             rect(
                 x + 0.5,
                 _HEIGHT - max(tall, 1.5 if bar.count else 0),
-                max(0.5, room - 1),
+                max(0.5, slot - 1),
                 max(tall, 1.5 if bar.count else 0),
                 class_="bar",
                 rx=1,
@@ -546,7 +581,7 @@ def histogram_part(histogram: Histogram | None, view: View) -> Markup:
             )
         )
     lines = [
-        joined(
+        join_markup(
             element("line", x1=_LEFT, x2=_WIDTH, y1=y, y2=y, class_="grid"),
             label(_LEFT - 6, y + 4, short(highest * part), text_anchor="end"),
         )
@@ -569,14 +604,17 @@ def histogram_part(histogram: Histogram | None, view: View) -> Markup:
 
 def _time_axis(histogram: Histogram) -> list[Markup]:
     bars = histogram.bars
-    room = min(_WIDEST, (_WIDTH - _LEFT) / len(bars))
+    slot = min(_WIDEST, (_WIDTH - _LEFT) / len(bars))
     whole = (bars[-1].end - bars[0].start).total_seconds()
-    form = "%H:%M:%S" if whole < 7_200 else "%d %b %H:%M" if whole < 15 * 86_400 else "%Y-%m-%d"
+    if whole < 7_200:
+        form = "%H:%M:%S"
+    else:
+        form = "%d %b %H:%M" if whole < 15 * 86_400 else "%Y-%m-%d"
     every = max(1, -(-len(bars) // 7))
     return [
-        label(_LEFT + place * room, _HEIGHT + 15, f"{bar.start:{form}}", class_="minor" if place // every % 3 else None)
+        label(_LEFT + place * slot, _HEIGHT + 15, f"{bar.start:{form}}", class_="minor" if place // every % 3 else None)
         for place, bar in enumerate(bars)
-        if place % every == 0 and place * room < _WIDTH - _LEFT - 80
+        if place % every == 0 and place * slot < _WIDTH - _LEFT - 80
     ]
 
 
@@ -585,12 +623,12 @@ def _iso(moment: Any) -> str:
 
 
 def count_part(count: int) -> Markup:
-    """How many hits there are."""
+    """Render the number of hits."""
     return text(f"of {number(count)}")
 
 
 def cost_part(steps: Steps) -> Markup:
-    """What a search cost, in time and in bytes."""
+    """Render the time and bytes of a search."""
     report = steps.report
     times = {name: f"{value:.1f} ms" for name, value in steps.milliseconds.items()}
     figures = {

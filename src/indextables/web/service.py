@@ -1,15 +1,14 @@
-"""The search service: tables over HTTP as JSON, and in the dialect of Elasticsearch that log tools speak.
+"""The search service: tables over HTTP, as JSON and in the dialect of Elasticsearch.
 
-It holds no state but what is remembered of tables, so any number of them may stand before the same tables. Every request
-needs the token: as the first part of the path, or as `Authorization: Bearer`, `ApiKey` or the password of `Basic`.
-
-Here too is the server for a browser on the same machine. Both are behind a guard.
+Its only state is cached tables, so any number of services can serve the same tables. Every request
+needs the token: as the first part of the path, as `Authorization: Bearer` or `ApiKey`, or as the
+password of `Basic`. This module also starts the explorer for a browser on the same machine.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, NoReturn
@@ -55,7 +54,7 @@ _HARMLESS = {
     *("ignore_unavailable", "allow_no_indices", "expand_wildcards", "max_concurrent_shard_requests", "preference"),
     *("pretty", "human", "request_cache", "master_timeout", "error_trace", "local"),
 }
-"""Parameters of Elasticsearch that ask for what is the case here anyway."""
+"""Elasticsearch parameters that request what the service does anyway."""
 _QUERY_KEYS = {"q", "default_operator", "df"}
 _SEARCH_KEYS = {
     *("size", "from", "sort", "_source", "track_total_hits", "typed_keys", "rest_total_hits_as_int"),
@@ -63,30 +62,30 @@ _SEARCH_KEYS = {
 }
 _HEADER_KEYS = ("index", "preference", "ignore_unavailable", "allow_no_indices", "expand_wildcards", "request_cache")
 _DEEPEST = 200
-"""How deep a body may be nested: more than any request that a person or a client makes."""
+"""Maximum nesting depth of a request body."""
 
 
 class Service:
-    """The addresses of the service over the tables of a warehouse."""
+    """The routes of the service over the tables of a warehouse."""
 
     def __init__(self, warehouse: Warehouse, limits: Limits) -> None:
         self.warehouse = warehouse
         self.limits = limits
 
     def routes(self) -> list[Route]:
-        """Every address, below the guard."""
+        """Return the routes below the access control."""
         own = {
             "/api": self._page,
             "/metrics": self._metrics,
-            "/api/openapi.json": self._own(_without_arguments(lambda _request: openapi())),
-            "/api/tables": self._own(
+            "/api/openapi.json": self._json_route(_without_arguments(lambda _request: openapi())),
+            "/api/tables": self._json_route(
                 _without_arguments(lambda _request: {"tables": [t.name for t in self.warehouse.tables()]})
             ),
-            "/api/tables/{table}": self._own(_without_arguments(self._describe)),
-            "/api/tables/{table}/search": self._own(self._search),
-            "/api/tables/{table}/count": self._own(self._count),
-            "/api/tables/{table}/aggregate": self._own(self._aggregate),
-            "/api/tables/{table}/history": self._own(self._history),
+            "/api/tables/{table}": self._json_route(_without_arguments(self._describe)),
+            "/api/tables/{table}/search": self._json_route(self._search),
+            "/api/tables/{table}/count": self._json_route(self._count),
+            "/api/tables/{table}/aggregate": self._json_route(self._aggregate),
+            "/api/tables/{table}/history": self._json_route(self._history),
         }
         elastic = {
             "/": self._elastic(_without_body(lambda _request: _info())),
@@ -111,16 +110,16 @@ class Service:
         return [Route(path, handler, methods=["GET", "POST"]) for path, handler in {**own, **elastic}.items()]
 
     async def _page(self, _request: Request) -> Response:
-        """What can be asked for, for people."""
+        """Return the overview page for a browser."""
         rows = [{"address": path, "what": about["get"]["summary"]} for path, about in openapi()["paths"].items()]
         content = [element("h1", text("Search service")), listing(rows, caption="Addresses")]
         return HTMLResponse(frame("Search service", *content, up="./"))
 
     async def _metrics(self, _request: Request) -> Response:
-        """What this process has done, for a scraper."""
+        """Return the metrics of this process for a scraper."""
         return PlainTextResponse(METRICS.prometheus(), media_type="text/plain; version=0.0.4")
 
-    def _own(self, work: Callable[[Request, Mapping[str, Any]], Any]) -> Callable[[Request], Any]:
+    def _json_route(self, work: Callable[[Request, Mapping[str, Any]], Any]) -> Callable[[Request], Any]:
         async def handler(request: Request) -> Response:
             try:
                 body = await _object(request)
@@ -131,11 +130,16 @@ class Service:
         return handler
 
     def _elastic(self, work: Callable[[Request, Any], Any], *, lines: bool | None = False) -> Callable[[Request], Any]:
-        """An address of the dialect; its body is an object, or `lines` of them, or (None) is not looked at."""
+        """Wrap the handler of an Elasticsearch route. Its body is an object, a list of `lines`, or
+        ignored (None).
+        """
 
         async def handler(request: Request) -> Response:
             try:
-                body = None if lines is None else await (_lines(request) if lines else _object(request))
+                if lines is None:
+                    body = None
+                else:
+                    body = await (_lines(request) if lines else _object(request))
                 answer = await self.limits.run(request, lambda: work(request, body))
                 return json_answer(answer, headers=PRODUCT)
             except IndexTablesError as error:
@@ -148,7 +152,7 @@ class Service:
         return {**table.to_dict(), "rows": table.count()}
 
     def _search(self, request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
-        given = _given(request, body, *_SEARCH)
+        given = _read_arguments(request, body, *_SEARCH)
         table = self.warehouse.open(request.path_params["table"], version=_whole(given, "version"))
         limit, offset = _whole(given, "limit", 10), _whole(given, "offset", 0) or 0
         if limit is None or limit + offset > _MOST_ROWS:
@@ -172,15 +176,15 @@ class Service:
         return {"version": page.version, "rows": _rows(page.rows), "next": page.next}
 
     def _count(self, request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
-        given = _given(request, body, "q", "where", "version")
+        given = _read_arguments(request, body, "q", "where", "version")
         table = self.warehouse.open(request.path_params["table"], version=_whole(given, "version"))
         return {"version": table.version, "count": table.count(query=_text(given, "q"), where=_text(given, "where"))}
 
     def _aggregate(self, request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
-        given = _given(request, body, "q", "where", "version", "aggs")
+        given = _read_arguments(request, body, "q", "where", "version", "aggs")
         spec = given.get("aggs")
         if isinstance(spec, str):
-            spec = _decoded(spec.encode(), "aggs")
+            spec = _decode_json(spec.encode(), "aggs")
         if not isinstance(spec, dict):
             hint = 'Write {"levels": {"terms": {"field": "level"}}}.'
             raise InvalidInputError("aggs must be an object of named aggregations.", hint=hint, key="aggs")
@@ -189,11 +193,11 @@ class Service:
         return {"version": table.version, "rows": _rows(rows)}
 
     def _history(self, request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
-        limit = _whole(_given(request, body, "limit"), "limit", 20)
+        limit = _whole(_read_arguments(request, body, "limit"), "limit", 20)
         return {"versions": self.warehouse.open(request.path_params["table"]).history(limit=limit).to_pylist()}
 
     def _matching(self, pattern: str) -> list[ShownTable]:
-        """The tables that an index pattern means: names with commas between them, and `*`."""
+        """Return the tables that match an index pattern: names separated by commas, and `*`."""
         parts = [p.strip() for p in pattern.split(",")]
         return [t for t in self.warehouse.tables() if any(p == "_all" or fnmatchcase(t.name, p) for p in parts)]
 
@@ -231,7 +235,10 @@ class Service:
         for header, body in zip(searches[::2], searches[1::2], strict=True):
             try:
                 index = options(header, _HEADER_KEYS, "the header of a search").get("index")
-                names = request.path_params.get("index", "_all") if index is None else index
+                if index is None:
+                    names = request.path_params.get("index", "_all")
+                else:
+                    names = index
                 if isinstance(names, list) and all(isinstance(name, str) for name in names):
                     names = ",".join(names)
                 if not isinstance(names, str):
@@ -307,10 +314,13 @@ _ANSWERED = (
 
 
 def _refuse_address(request: Request) -> NoReturn:
-    """The refusal of an address of Elasticsearch that has no answer here."""
+    """Return the error for an Elasticsearch address that is not supported."""
     path = request.url.path
     parts = set(path.split("/"))
-    hint = READ_ONLY if parts & _WRITES else _PAGES if parts & {"scroll", "_pit"} else f"Answered: {_ANSWERED}"
+    if parts & _WRITES:
+        hint = READ_ONLY
+    else:
+        hint = _PAGES if parts & {"scroll", "_pit"} else f"Answered: {_ANSWERED}"
     raise NotFoundError(f"{request.method} {path} is not answered here.", hint=hint, address=path)
 
 
@@ -322,7 +332,7 @@ _CAT = ("format", "h", "v")
 
 
 def _without_body(work: Callable[[Request], Any], *parameters: str) -> Callable[[Request, Mapping[str, Any]], Any]:
-    """The work of an address of the dialect that takes no body, and none but these parameters."""
+    """Wrap the handler of an Elasticsearch route that accepts no body and only these parameters."""
 
     def check_and_run(request: Request, body: Mapping[str, Any]) -> Any:
         _check_parameters(request, set(parameters))
@@ -334,17 +344,17 @@ def _without_body(work: Callable[[Request], Any], *parameters: str) -> Callable[
 
 
 def _without_arguments(work: Callable[[Request], Any]) -> Callable[[Request, Mapping[str, Any]], Any]:
-    """The work of an address that takes no argument."""
+    """Wrap the handler of a route without parameters."""
 
     def check_and_run(request: Request, body: Mapping[str, Any]) -> Any:
-        _given(request, body)
+        _read_arguments(request, body)
         return work(request)
 
     return check_and_run
 
 
 def _with_parameters(request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
-    """The body of a search with what its address says."""
+    """Merge the URL parameters of a search into its body."""
     merged = dict(body)
     for key in ("size", "from"):
         if key in request.query_params:
@@ -375,17 +385,20 @@ def _check_parameters(request: Request, known: set[str]) -> None:
             raise InvalidInputError(f"The parameter {key!r} is not supported.", hint=hint, part=key)
 
 
-def _given(request: Request, body: Mapping[str, Any], *known: str) -> dict[str, Any]:
+def _read_arguments(request: Request, body: Mapping[str, Any], *known: str) -> dict[str, Any]:
     found = {**request.query_params, **body}
     unknown = next((key for key in found if key not in known), None)
     if unknown is not None:
-        hint = f"Known: {', '.join(known)}." if known else "This address takes no arguments."
+        if known:
+            hint = f"Known: {', '.join(known)}."
+        else:
+            hint = "This address takes no arguments."
         raise InvalidInputError(f"{shown(unknown)} is not known here.", hint=hint, part=unknown)
     return found
 
 
 def _text(given: Mapping[str, Any], key: str) -> str | None:
-    """An argument that is a text; None if it is missing or empty."""
+    """Return a text argument, or None if it is missing or empty."""
     value = given.get(key)
     if value is not None and not isinstance(value, str):
         raise InvalidInputError(f"{key} must be a text, not {shown(value)}.", hint="Write it in quotes.", key=key)
@@ -393,7 +406,7 @@ def _text(given: Mapping[str, Any], key: str) -> str | None:
 
 
 def _texts(given: Mapping[str, Any], key: str) -> str | list[str] | None:
-    """An argument that is a text or a list of them; None if it is missing or empty."""
+    """Return an argument that is a text or a list of texts, or None if it is missing or empty."""
     value = given.get(key)
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return value or None
@@ -403,7 +416,7 @@ def _texts(given: Mapping[str, Any], key: str) -> str | list[str] | None:
 
 
 def _rows(table: pa.Table) -> list[dict[str, Any]]:
-    """Rows as JSON has them; numbers that are not finite are texts."""
+    """Return rows as JSON values. Non-finite numbers are texts."""
     rows: list[dict[str, Any]] = plain_json(table.to_pylist(maps_as_pydicts="lossy"))
     return rows
 
@@ -412,7 +425,10 @@ def _whole(given: Mapping[str, Any], key: str, default: int | None = None) -> in
     value = given.get(key)
     if value is None or value == "":
         return default
-    digits = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
+    if isinstance(value, int | str) and not isinstance(value, bool):
+        digits = str(value)
+    else:
+        digits = ""
     if not (digits.isascii() and digits.isdigit() and len(digits) <= 15):
         message = f"{key}={shown(value)} is not a whole number from 0 to 999,999,999,999,999."
         raise InvalidInputError(message, hint="Give digits alone.", key=key)
@@ -433,7 +449,7 @@ async def _body(request: Request) -> bytes:
     return b"".join(parts)
 
 
-def _decoded(data: bytes, what: str) -> Any:
+def _decode_json(data: bytes, what: str) -> Any:
     try:
         found = msgspec.json.decode(data)
         too_deep = _is_deeper(found, _DEEPEST)
@@ -447,21 +463,25 @@ def _decoded(data: bytes, what: str) -> Any:
 
 
 def _is_deeper(value: Any, levels: int) -> bool:
-    """Whether lists and objects are nested in more than some levels."""
-    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    """Return whether lists and objects are nested deeper than a number of levels."""
+    inside: Iterable[Any] = ()
+    if isinstance(value, dict):
+        inside = value.values()
+    elif isinstance(value, list):
+        inside = value
     return levels < 0 or any(_is_deeper(item, levels - 1) for item in inside if isinstance(item, dict | list))
 
 
 async def _object(request: Request) -> dict[str, Any]:
     data = await _body(request)
-    found = _decoded(data, "The body") if data.strip() else {}
+    found = _decode_json(data, "The body") if data.strip() else {}
     if not isinstance(found, dict):
         raise InvalidInputError("The body must be a JSON object.", hint="Send a JSON object.")
     return found
 
 
 async def _lines(request: Request) -> list[dict[str, Any]]:
-    found = [_decoded(line, "A line") for line in (await _body(request)).splitlines() if line.strip()]
+    found = [_decode_json(line, "A line") for line in (await _body(request)).splitlines() if line.strip()]
     if len(found) % 2 or not all(isinstance(line, dict) for line in found):
         raise InvalidInputError(
             "_msearch takes pairs of lines: a header and a search.", hint="Send both for each search."
@@ -470,7 +490,7 @@ async def _lines(request: Request) -> list[dict[str, Any]]:
 
 
 def openapi() -> dict[str, Any]:
-    """The JSON addresses, as OpenAPI says it."""
+    """Return the OpenAPI description of the JSON API."""
     about = {
         "/api/tables": ("The names of the tables.", ()),
         "/api/tables/{table}": ("What a table is.", ()),
@@ -571,14 +591,16 @@ def _make_service(warehouse: Warehouse, token: str, names: frozenset[str]) -> AS
 
 
 def service_application(service: Service, token: str, *, names: frozenset[str]) -> ASGIApp:
-    """The search service behind the guard."""
+    """Return the search service with access control."""
     failed = {HTTPException: answer_refusal, Exception: answer_fault}
     app = Starlette(routes=[Mount("/", routes=service.routes())], exception_handlers=failed)
     return Guard(app, token, names=names, headers=True)
 
 
 def application(explorer: Explorer, token: str, *, names: frozenset[str] = frozenset()) -> ASGIApp:
-    """The pages behind the guard: who does not know the token, or comes by another name, is told nothing."""
+    """Return the explorer with access control: requests without the token or with another host name
+    are refused.
+    """
     failed = {HTTPException: refusal_page, Exception: fault_page}
     app = Starlette(routes=[Mount("/", routes=explorer.routes())], exception_handlers=failed)
     return Guard(app, token, names=frozenset(_NAMES | names))

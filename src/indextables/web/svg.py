@@ -1,6 +1,7 @@
-"""Drawings of the page: heat maps of partitions, the timeline of versions, what merges did, and numbers as people read them.
+"""SVG charts of the pages: heat maps of partitions, version timelines, merges; and number
+formatting.
 
-Markup is made of values: every text and attribute that goes into a page passes through here and is escaped on the way.
+All markup is built here: every text and attribute of a page is escaped by this module.
 """
 
 from __future__ import annotations
@@ -22,20 +23,22 @@ _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 def size(count: float) -> str:
-    """Bytes with a unit: 1.2 MB."""
+    """Format bytes with a unit: 1.2 MB."""
     value, unit = float(count), 0
     while value >= 999.5 and unit < len(_UNITS) - 1:
         value, unit = value / 1000, unit + 1
-    return f"{value:.0f} {_UNITS[unit]}" if unit == 0 or value >= 99.5 else f"{value:.1f} {_UNITS[unit]}"
+    if unit == 0 or value >= 99.5:
+        return f"{value:.0f} {_UNITS[unit]}"
+    return f"{value:.1f} {_UNITS[unit]}"
 
 
 def number(count: int) -> str:
-    """A whole number with thousands set apart."""
+    """Format a whole number with thousands separators."""
     return f"{count:,}"
 
 
 def short(count: float) -> str:
-    """A number in a few letters: 1.2M."""
+    """Format a number in a few characters: 1.2M."""
     for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if count >= limit:
             return f"{count / limit:.1f}".removesuffix(".0") + unit
@@ -43,12 +46,12 @@ def short(count: float) -> str:
 
 
 def plural(count: int, what: str) -> str:
-    """So many of something."""
+    """Format a count with its noun in singular or plural."""
     return f"{number(count)} {what}{'' if count == 1 else 's'}"
 
 
 def round_top(highest: float) -> float:
-    """The end of an axis: the next round number."""
+    """Return the upper end of an axis: the next round number."""
     if highest <= 0:
         return 1.0
     step: float = 10.0 ** floor(log10(highest))
@@ -56,44 +59,49 @@ def round_top(highest: float) -> float:
 
 
 def decades(lowest: float, highest: float) -> tuple[int, int]:
-    """The powers of ten that an axis of logarithms runs between."""
+    """Return the powers of ten that bound a logarithmic axis."""
     low = floor(log10(max(1.0, lowest)))
     return low, max(low + 1, ceil(log10(max(1.0, highest))))
 
 
 Markup = NewType("Markup", str)
-"""Text that is markup already. Nothing but this module makes it out of other texts."""
+"""Text that is already markup. Only this module creates it from other texts."""
 
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that no XML or HTML document may hold; a name in a table can."""
+"""Characters that XML and HTML documents must not contain; names in a table can."""
 
 _HARMLESS = re.compile("[^\x00-\x08\x0b\x0c\x0e-\x1f&<>\"'\ud800-\udfff\ufffe\uffff]*")
-"""Texts that are markup as they are: no sign with a meaning, and none that is forbidden."""
+"""Texts that need no escaping and contain no forbidden character."""
 
 LETTER = 7.4
-"""Width of a letter of a label, in the units of a drawing; labels are cut by it before they run into each other."""
+"""Width of a letter in units of a drawing. Labels are truncated by it so that they do not overlap.
+"""
 
 
 def is_harmless(value: str) -> bool:
-    """Whether a text is markup as it is."""
+    """Return whether a text needs no escaping."""
     return _HARMLESS.fullmatch(value) is not None
 
 
 def text(value: object) -> Markup:
-    """A value as text of a page. Most hold nothing that must be escaped, which one look tells."""
+    """Escape a value as text of a page. One match detects the many texts that need no escaping."""
     own = value if isinstance(value, str) else str(value)
-    return Markup(own) if is_harmless(own) else Markup(escape(_FORBIDDEN.sub("\ufffd", own)))
+    if is_harmless(own):
+        return Markup(own)
+    return Markup(escape(_FORBIDDEN.sub("\ufffd", own)))
 
 
 def texts(values: Sequence[str]) -> list[Markup]:
-    """Values as texts of a page: one look at all of them, and one at each only where there is something to escape."""
+    """Escape values as texts of a page. One match covers all of them; each is checked only if
+    needed.
+    """
     if is_harmless("".join(values)):
         return [Markup(value) for value in values]
     return [text(value) for value in values]
 
 
-def joined(*parts: Markup) -> Markup:
-    """Pieces of markup, one after the other."""
+def join_markup(*parts: Markup) -> Markup:
+    """Concatenate markup."""
     return Markup("".join(parts))
 
 
@@ -103,7 +111,11 @@ def _attribute(key: str) -> str:
 
 
 def element(name: str, /, *children: Markup, **attributes: object) -> Markup:
-    """An element. `_` in the name of an attribute is `-`, a trailing one is dropped (`class_`); None leaves it out."""
+    """Render an element.
+
+    `_` in the name of an attribute becomes `-`, and a trailing one is removed (`class_`).
+    Attributes that are None are left out.
+    """
     attributes_text = "".join(
         [
             f'{_attribute(key)}{text(value if isinstance(value, str) else _plain(value))}"'
@@ -117,33 +129,35 @@ def element(name: str, /, *children: Markup, **attributes: object) -> Markup:
 
 
 def elements(name: str, contents: Sequence[Markup], **attributes: object) -> list[Markup]:
-    """An element for each content, all with the same attributes."""
+    """Render an element for each content, all with the same attributes."""
     opening, _, closing = element(name, Markup("\0"), **attributes).partition("\0")
     return [Markup(f"{opening}{content}{closing}") for content in contents]
 
 
-def label(x: float, y: float, value: object, *, room: float | None = None, **attributes: object) -> Markup:
-    """A text in a drawing, cut to its room; the whole of it shows when pointed at."""
+def label(x: float, y: float, value: object, *, width: float | None = None, **attributes: object) -> Markup:
+    """Render a text in a drawing, truncated to `width`. Its tooltip shows the full text."""
     full_text = str(value)
-    words = full_text if room is None else cut(full_text, room)
+    words = full_text if width is None else cut(full_text, width)
     title = [element("title", text(full_text))] if words != full_text else []
     return element("text", *title, text(words), x=x, y=y, **attributes)
 
 
-def cut(value: str, room: float) -> str:
-    """A text that fits into so many units of a drawing; an ellipsis replaces the rest."""
-    letters = max(1, int(room / LETTER))
-    return value if len(value) <= letters else value[: letters - 1] + "…"
+def cut(value: str, width: float) -> str:
+    """Truncate a text to a width in units of a drawing, with an ellipsis."""
+    letters = max(1, int(width / LETTER))
+    if len(value) <= letters:
+        return value
+    return value[: letters - 1] + "…"
 
 
 def rect(x: float, y: float, width: float, height: float, *, title: str | None = None, **attributes: object) -> Markup:
-    """A rectangle; its title shows when it is pointed at."""
+    """Render a rectangle with a tooltip."""
     children = () if title is None else (element("title", text(title)),)
     return element("rect", *children, x=x, y=y, width=max(0.0, width), height=max(0.0, height), **attributes)
 
 
 def drawing(width: float, height: float, *children: Markup, title: str) -> Markup:
-    """A drawing with a name for those who cannot see it; it scales with the page down to a readable size."""
+    """Render a drawing with an accessible name. It scales with the page down to a readable size."""
     return element(
         "svg",
         element("title", text(title)),
@@ -155,13 +169,15 @@ def drawing(width: float, height: float, *children: Markup, title: str) -> Marku
 
 
 def _plain(value: object) -> object:
-    return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else value
+    if isinstance(value, float):
+        return f"{value:.2f}".rstrip("0").rstrip(".")
+    return value
 
 
 _WIDTH = 880.0
 _CELL = 26.0
 _ACROSS, _DOWN = 30, 40
-"""Most values that are drawn across and down; the page says how many are left out."""
+"""Maximum number of values drawn across and down; the page states how many are left out."""
 
 
 _NULL = "null"
@@ -177,14 +193,16 @@ class _Cell(Struct, frozen=True):
 
 
 class HeatMap(Struct, frozen=True):
-    """A heat map and what it leaves out."""
+    """A heat map and the number of values that it leaves out."""
 
     chart: Markup
     left_out: int
 
 
 def heat_map(partitions: Sequence[PartitionFigure], columns: Sequence[str]) -> HeatMap:
-    """The first partition column runs down, the second across; further ones are summed. One column fills lines."""
+    """Draw a heat map: the first partition column down, the second across. Further columns are
+    summed.
+    """
     cells: dict[tuple[str, str], _Cell] = {}
     for figure in partitions:
         key = _value_label(figure.values[0]), _value_label(figure.values[1]) if len(columns) > 1 else ""
@@ -195,11 +213,13 @@ def heat_map(partitions: Sequence[PartitionFigure], columns: Sequence[str]) -> H
 
 
 def _value_label(value: str | None) -> str:
-    return _NULL if value is None else value or "''"
+    if value is None:
+        return _NULL
+    return value or "''"
 
 
 def _one_column(cells: dict[tuple[str, str], _Cell], column: str) -> HeatMap:
-    """Values in reading order, a line of cells after the other."""
+    """Draw the values of one column in reading order, in lines of cells."""
     names = [down for down, _ in cells]
     last = names[-_ACROSS * _DOWN :]
     widest = max(len(name) for name in last)
@@ -210,7 +230,7 @@ def _one_column(cells: dict[tuple[str, str], _Cell], column: str) -> HeatMap:
     for index, name in enumerate(last):
         x, y = 4 + cell * (index % across), 22 + (_CELL + 22) * (index // across)
         parts += [_cell(x, y, cell - 4, cells[name, ""], highest, f"{column} = {name}")]
-        parts += [label(x + (cell - 4) / 2, y + _CELL + 13, name, room=cell - 6, text_anchor="middle")]
+        parts += [label(x + (cell - 4) / 2, y + _CELL + 13, name, width=cell - 6, text_anchor="middle")]
     height = 22 + (_CELL + 22) * -(-len(last) // across) + 4
     head = label(4, 13, column, class_="name")
     return HeatMap(drawing(_WIDTH, height, head, *parts, title=f"Rows by {column}"), len(names) - len(last))
@@ -223,15 +243,15 @@ def _two_columns(cells: dict[tuple[str, str], _Cell], columns: Sequence[str]) ->
     left = min(190.0, 20 + max(len(name) for name in [*down, columns[0]]) * LETTER)
     cell = min(90.0, (_WIDTH - left - 4) / len(across))
     highest = max(one.rows for one in cells.values())
-    parts = [label(left, 13, columns[1], class_="name"), label(4, 32, columns[0], room=left - 8, class_="name")]
+    parts = [label(left, 13, columns[1], class_="name"), label(4, 32, columns[0], width=left - 8, class_="name")]
     every = max(1, -(-int(max(len(name) for name in across) * LETTER + 6) // int(cell)))
     for j, name in enumerate(across):
         if j % every == 0:
-            room = cell * every - 4
-            parts.append(label(left + cell * j + 2, 32, name, room=room))
+            width = cell * every - 4
+            parts.append(label(left + cell * j + 2, 32, name, width=width))
     for i, name in enumerate(down):
         y = 40 + _CELL * i
-        parts.append(label(left - 8, y + 17, name, room=left - 12, text_anchor="end"))
+        parts.append(label(left - 8, y + 17, name, width=left - 12, text_anchor="end"))
         for j, other in enumerate(across):
             tooltip = f"{columns[0]} = {name}, {columns[1]} = {other}"
             parts.append(_cell(left + cell * j, y, cell - 2, cells.get((name, other), _Cell()), highest, tooltip))
@@ -241,17 +261,20 @@ def _two_columns(cells: dict[tuple[str, str], _Cell], columns: Sequence[str]) ->
 
 
 def _cell(x: float, y: float, width: float, cell: _Cell, highest: int, tooltip: str) -> Markup:
-    """One cell, with its rows written into it where they fit."""
+    """Draw one cell, with its row count where it fits."""
     if not cell.splits:
         return rect(x, y, width, _CELL - 2, class_="empty", rx=2, title=f"{tooltip}: nothing")
     part = cell.rows / highest if highest else 0.0
     title = f"{tooltip}: {plural(cell.rows, 'row')}, {plural(cell.splits, 'split')}, {size(cell.size_bytes)}"
     box = rect(x, y, width, _CELL - 2, class_="heat", rx=2, title=title, fill_opacity=0.12 + 0.88 * part)
-    words = number(cell.rows) if len(number(cell.rows)) * LETTER < width - 6 else short(cell.rows)
+    if len(number(cell.rows)) * LETTER < width - 6:
+        words = number(cell.rows)
+    else:
+        words = short(cell.rows)
     if len(words) * LETTER > width - 2:
         return box
     tone = "on strong" if part > 0.5 else "on"
-    return joined(box, label(x + width / 2, y + 16, words, text_anchor="middle", class_=tone))
+    return join_markup(box, label(x + width / 2, y + 16, words, text_anchor="middle", class_=tone))
 
 
 WIDTH = 880.0
@@ -277,7 +300,7 @@ _LEGEND = {
 
 
 def timeline_chart(versions: Sequence[VersionFigure]) -> Markup:
-    """Bytes and splits of each version, in the colour of what it did."""
+    """Draw bytes and splits of each version, coloured by operation."""
     plots = [
         _bars(versions, [v.size_bytes for v in versions], top=34, height=130, axis_text=size),
         _bars(versions, [v.splits for v in versions], top=206, height=84, axis_text=short),
@@ -290,11 +313,13 @@ def timeline_chart(versions: Sequence[VersionFigure]) -> Markup:
 
 
 def _kind(figure: VersionFigure) -> str:
-    return _KINDS.get(Operation(figure.operation), "other") if figure.operation in set(Operation) else "other"
+    if figure.operation in set(Operation):
+        return _KINDS.get(Operation(figure.operation), "other")
+    return "other"
 
 
 def _place(index: int, count: int) -> tuple[float, float]:
-    """Where the bar of a version starts, and its width."""
+    """Return the position and the width of a version's bar."""
     pitch = min(36.0, (WIDTH - _LEFT - _RIGHT) / max(1, count))
     return _LEFT + index * pitch, pitch * 0.78
 
@@ -320,26 +345,29 @@ def _bars(
             continue
         tall = max(1.0, height * value / highest) if value else 0.0
         bars.append(rect(x, top + height - tall, width, tall, title=_tooltip(figure), class_=_kind(figure), rx=1.5))
-    return joined(*lines, *bars)
+    return join_markup(*lines, *bars)
 
 
 def _gridline(y: float, value: str) -> Markup:
     line = element("line", x1=_LEFT, y1=y, x2=WIDTH - _RIGHT, y2=y, class_="grid")
-    return joined(line, label(_LEFT - 8, y + 4, value, text_anchor="end"))
+    return join_markup(line, label(_LEFT - 8, y + 4, value, text_anchor="end"))
 
 
 def _tooltip(figure: VersionFigure) -> str:
-    content = "" if figure.splits is None else f"; {plural(figure.splits, 'split')}, {size(figure.size_bytes or 0)}"
+    if figure.splits is None:
+        content = ""
+    else:
+        content = f"; {plural(figure.splits, 'split')}, {size(figure.size_bytes or 0)}"
     when = "" if figure.at is None else f", {figure.at:%Y-%m-%d %H:%M:%S}"
     return f"version {figure.version}{when}: {figure.operation}{content}"
 
 
 def _version_axis(versions: Sequence[VersionFigure], y: float) -> Markup:
-    """The numbers of the versions, as many as fit."""
+    """Draw the version numbers that fit."""
     widest = len(str(versions[-1].version)) if versions else 1
     _, width = _place(0, len(versions))
     every = max(1, round((widest + 1) * 7 / (width / 0.78) + 0.49))
-    return joined(
+    return join_markup(
         *(
             label(sum(_place(i, len(versions))) - width / 2, y + 12, figure.version, text_anchor="middle")
             for i, figure in enumerate(versions)
@@ -353,11 +381,11 @@ def _legend(y: float) -> Markup:
     for kind, name in _LEGEND.items():
         parts += [rect(x, y - 9, 10, 10, class_=kind, rx=1.5), label(x + 15, y, name)]
         x += 34 + len(name) * LETTER
-    return joined(*parts)
+    return join_markup(*parts)
 
 
 def merges_chart(merges: Sequence[MergeFigure]) -> Markup:
-    """Every split that went into a merge and every one that came out, by its size."""
+    """Draw the splits that entered and left each merge, by size."""
     sizes = [max(1, s) for merge in merges for s in (*merge.before, *merge.after)]
     low, high = decades(min(sizes), max(sizes))
     left, right, pitch = 300.0, WIDTH - 30, 54.0
@@ -378,7 +406,7 @@ def merges_chart(merges: Sequence[MergeFigure]) -> Markup:
         ):
             tooltip = f"{plural(len(split_sizes), 'split')}, {size(sum(split_sizes))}"
             parts.append(label(118, y + offset + 4, what, text_anchor="end", class_="name" if offset else None))
-            parts.append(label(126, y + offset + 4, tooltip, room=left - 134))
+            parts.append(label(126, y + offset + 4, tooltip, width=left - 134))
             parts += [element("circle", cx=x(s), cy=y + offset, r=4.5, class_=f"{kind} dot") for s in split_sizes]
         parts.append(label(8, y + 14, f"v{number(merge.version)}", class_="strong"))
     return drawing(WIDTH, bottom + 26, *parts, title="Sizes of splits before and after each merge")

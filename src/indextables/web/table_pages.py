@@ -1,6 +1,7 @@
-"""The pages on a table itself: its columns, partitions, files, history, the difference of two versions, and its upkeep.
+"""Pages about a table itself: columns, partitions, files, history, difference of two versions, and
+maintenance.
 
-Upkeep is only planned here: what a merge, a purge and the others would do. Nothing on these pages changes a table.
+Maintenance is only planned here. No page changes a table.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Parameters = Mapping[str, str]
 
 
 def home_page(warehouse: Warehouse) -> Markup:
-    """Every table with what it holds."""
+    """List every table with its size."""
     shown = warehouse.tables()
     items = [_table_card(warehouse, table) for table in shown]
     empty = element("p", text("There is no table here yet."), class_="soft")
@@ -55,7 +56,7 @@ def _table_card(warehouse: Warehouse, shown: ShownTable) -> Markup:
 
 
 def schema_page(name: str, table: Table, parameters: Parameters) -> Markup:
-    """What the table is, its columns and how each is indexed, its settings, and what an analyzer makes of a text."""
+    """Show columns with their index kinds, settings, and a preview of an analyzer."""
     about = describe_table(table)
     figures = {
         "rows": number(about.rows),
@@ -93,7 +94,7 @@ def schema_page(name: str, table: Table, parameters: Parameters) -> Markup:
 
 
 def _analyzer_preview(table: Table, parameters: Parameters) -> list[Markup]:
-    """A text as the words that a column's analyzer makes of it."""
+    """Show the terms that a column's analyzer makes of a text."""
     texts = {name: m for name, m in column_mappings(table).items() if m.indexed}
     if not texts:
         return []
@@ -120,7 +121,7 @@ def _analyzer_preview(table: Table, parameters: Parameters) -> list[Markup]:
 
 
 def partitions_page(name: str, table: Table, parameters: Parameters) -> Markup:
-    """The partitions, page by page."""
+    """List the partitions in pages."""
     rows, pager = _page_of(table.inspect.partitions(), "partitions", parameters)
     lines = [
         {
@@ -137,7 +138,7 @@ def partitions_page(name: str, table: Table, parameters: Parameters) -> Markup:
 
 
 def files_page(name: str, table: Table, parameters: Parameters) -> Markup:
-    """The splits, page by page; a condition leaves those that may hold a matching row."""
+    """List the splits in pages. A condition selects the splits that can contain a matching row."""
     where = parameters.get("where", "").strip()
     form = element(
         "form",
@@ -167,7 +168,7 @@ def files_page(name: str, table: Table, parameters: Parameters) -> Markup:
 
 
 def history_page(name: str, table: Table, parameters: Parameters) -> Markup:
-    """What was committed, and the difference of two versions."""
+    """List the commits, and show the difference of two versions."""
     rows = table.history(limit=_VERSIONS).to_pylist()
     older, newer = parameters.get("from", ""), parameters.get("to", "")
     lines = [
@@ -217,7 +218,9 @@ def _travel(version: int) -> Cell:
 
 def _metrics(metrics: str | None) -> str:
     values = msgspec.json.decode(metrics) if metrics else {}
-    return ", ".join(f"{key} {value}" for key, value in values.items() if value) if isinstance(values, dict) else ""
+    if isinstance(values, dict):
+        return ", ".join(f"{key} {value}" for key, value in values.items() if value)
+    return ""
 
 
 def _difference(table: Table, older: str, newer: str) -> Markup:
@@ -241,11 +244,11 @@ PLANS: dict[str, Callable[[Table], Report]] = {
     "checkpoint": lambda table: table.checkpoint(dry_run=True),
     "compact": lambda table: table.compact(dry_run=True),
 }
-"""What upkeep would do, by its verb: each only plans."""
+"""The plans of maintenance operations, by verb."""
 
 
 def upkeep_page(name: str, table: Table, parameters: Parameters) -> Markup:
-    """The state, what was skipped, what upkeep would do, and whether everything is as it should be."""
+    """Show the state, skipped files, maintenance plans, and the result of verification."""
     chosen = parameters.get("plan", "")
     links = [
         element("a", text(f"What would {verb} do?"), href=f"upkeep?{urlencode({'plan': verb})}", class_="button")
@@ -284,9 +287,12 @@ def _part(title: str, make: Callable[[], Report]) -> Markup:
 
 
 def _page_of(rows: pa.Table, page: str, parameters: Parameters) -> tuple[list[dict[str, Any]], Markup]:
-    """Some rows of a listing, and links to the others."""
+    """Render one page of a listing with links to the others."""
     start = parameters.get("start", "0")
-    offset = int(start) if start.isascii() and start.isdigit() and len(start) < 18 else 0
+    if start.isascii() and start.isdigit() and len(start) < 18:
+        offset = int(start)
+    else:
+        offset = 0
     shown = rows.slice(min(offset, rows.num_rows), _PAGE).to_pylist()
     kept = {key: value for key, value in parameters.items() if key != "start" and value}
     links = []
@@ -305,5 +311,5 @@ def _page(name: str, table: Table, page: str, *content: Markup) -> Markup:
 
 
 def error_page(error: IndexTablesError, *, up: str, name: str | None = None) -> Markup:
-    """A page that says what went wrong."""
+    """Render a page for an error."""
     return frame("Error", element("h1", text("This cannot be shown")), problem(error), up=up, name=name)

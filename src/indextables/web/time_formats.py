@@ -1,4 +1,4 @@
-"""Formats of times in the dialect of Elasticsearch: milliseconds and seconds since 1970, ISO text, and patterns of Java."""
+"""Time formats of Elasticsearch: milliseconds and seconds since 1970, ISO text, and Java patterns."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _PART = re.compile(r"'([^']*)'|([A-Za-z])\2*|[^A-Za-z']+")
 
 
 class TimeFormat(Struct, frozen=True):
-    """How a time becomes text: a unit since 1970, ISO text, or the parts of a pattern."""
+    """The format of a time: a unit since 1970, ISO text, or the parts of a pattern."""
 
     millis: int = 0
     parts: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, text: Any, what: str) -> TimeFormat:
-        """The first of the formats that a text names; one that is not known is refused."""
+        """Parse the first format of a text. An unknown format is an error."""
         first = str(text).split("||")[0]
         if first in _ISO:
             return cls()
@@ -39,37 +39,47 @@ class TimeFormat(Struct, frozen=True):
         return cls(parts=parts)
 
     def text(self, value: dt.date) -> str:
-        """A time in this format."""
+        """Format a time."""
         if self.millis:
             return str(millis_of(value) // self.millis)
         moment = _moment(value)
-        return "".join(_part(part, moment) for part in self.parts) if self.parts else iso_text(value)
+        if self.parts:
+            return "".join(_part(part, moment) for part in self.parts)
+        return iso_text(value)
 
 
 def _part(part: str, moment: dt.datetime) -> str:
     if part in _LETTERS:
-        return f"{moment.year:04}" if _LETTERS[part] == "%Y" else moment.strftime(_LETTERS[part])
+        if _LETTERS[part] == "%Y":
+            return f"{moment.year:04}"
+        return moment.strftime(_LETTERS[part])
     if part == "SSS":
         return f"{moment.microsecond // 1_000:03}"
     if part in ("XXX", "X", "Z"):
-        return "+0000" if part == "Z" else "Z"
-    return (part[1:-1] or "'") if part.startswith("'") else part
+        if part == "Z":
+            return "+0000"
+        return "Z"
+    if part.startswith("'"):
+        return part[1:-1] or "'"
+    return part
 
 
 def _moment(value: dt.date) -> dt.datetime:
-    """A date or time as a timestamp in UTC."""
+    """Return a date or time as a timestamp in UTC."""
     if not isinstance(value, dt.datetime):
         return dt.datetime(value.year, value.month, value.day, tzinfo=dt.UTC)
-    return value.astimezone(dt.UTC) if value.tzinfo else value.replace(tzinfo=dt.UTC)
+    if value.tzinfo:
+        return value.astimezone(dt.UTC)
+    return value.replace(tzinfo=dt.UTC)
 
 
 def iso_text(value: dt.date) -> str:
-    """A date as it is, a time as ISO text in UTC."""
+    """Return a date as ISO text, a time as ISO text in UTC."""
     if not isinstance(value, dt.datetime):
         return value.isoformat()
     return _moment(value).isoformat().replace("+00:00", "Z")
 
 
 def millis_of(value: dt.date) -> int:
-    """Milliseconds since 1970."""
+    """Return milliseconds since 1970."""
     return (_moment(value) - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(milliseconds=1)

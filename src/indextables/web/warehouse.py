@@ -1,6 +1,7 @@
-"""The tables that are shown: those that were named, and all tables of folders that were named, each under a name of its own.
+"""The tables that a server shows: named tables, and all tables of named folders, each under a
+unique name.
 
-A folder is looked through when it is asked for, so a table that was made a moment ago is there.
+A folder is listed on each request, so a new table appears at once.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ from indextables.table import Table
 LOG_FOLDER = "_transaction_log"
 _DEPTH = 3
 _STALENESS = 1.0
-"""Seconds for which a version may be shown that is not the newest any more."""
+"""Seconds for which an outdated version may be served."""
 
 
 class ShownTable(Struct, frozen=True):
-    """A table by the name it has in addresses."""
+    """A table and its name in addresses."""
 
     name: str
     path: str
 
 
 class Warehouse:
-    """Tables by name. It opens them for reading; nothing here changes one."""
+    """Tables by name, opened for reading only."""
 
     def __init__(
         self, paths: Sequence[str], options: Mapping[str, object] | None = None, *, max_staleness: float = _STALENESS
@@ -41,7 +42,7 @@ class Warehouse:
         self.options = dict(options or {})
 
     def tables(self) -> list[ShownTable]:
-        """Every table, in the order of their names; of two with one name the second has a number."""
+        """Return every table ordered by name. A duplicate name gets a number."""
         found: dict[str, ShownTable] = {}
         paths = sorted({path: None for root in self.paths for path in _tables_under(root)}, key=_name)
         for path in paths:
@@ -52,9 +53,9 @@ class Warehouse:
         return list(found.values())
 
     def open(self, name: str, *, version: int | None = None) -> Table:
-        """A table by its name, at its newest version or at an older one.
+        """Open a table by name, at its newest or an older version.
 
-        A handle that was looked at a moment ago is handed out again, with all that it has worked out for its version.
+        A recently used handle is returned again with its caches.
         """
         known = self._opened.get(name)
         if version is None and known is not None and time.monotonic() - known[1] < self._max_staleness:
@@ -62,7 +63,10 @@ class Warehouse:
         shown = {table.name: table for table in self.tables()}
         if name not in shown:
             near = nearest(name, shown)
-            hint = f"Did you mean {near[0]!r}?" if near else f"The tables are {', '.join(shown) or 'none'}."
+            if near:
+                hint = f"Did you mean {near[0]!r}?"
+            else:
+                hint = f"The tables are {', '.join(shown) or 'none'}."
             raise NotFoundError(f"There is no table {name!r} here.", hint=hint, name=name)
         path = shown[name].path
         if version is not None:
@@ -74,7 +78,7 @@ class Warehouse:
         return table
 
     def check(self) -> None:
-        """Open every table that was named itself, so that a slip is told at once; a folder may still be empty."""
+        """Open every named table, so that a wrong path fails at once. A folder may be empty."""
         for path in self.paths:
             if not _is_folder_of_tables(path):
                 Table.open(path, options=self.options)
@@ -88,7 +92,9 @@ def _tables_under(root: str) -> Iterator[str]:
 
 
 def _is_folder_of_tables(path: str) -> bool:
-    """Whether a path is a local folder that is no table; stores elsewhere are taken at their word."""
+    """Return whether a path is a local folder that is not a table. Remote paths are assumed to be
+    tables.
+    """
     if "://" in path:
         return False
     folder = Path(check_characters(path))

@@ -51,7 +51,10 @@ def open_socket(host: str, port: int) -> socket.socket:
     except OSError as error:
         opened.close()
         in_use = error.errno == errno.EADDRINUSE
-        why = "is in use by another program" if in_use else f"cannot be listened to: {error.strerror}"
+        if in_use:
+            why = "is in use by another program"
+        else:
+            why = f"cannot be listened to: {error.strerror}"
         hint = "Choose another port, or 0 for any that is free."
         raise InvalidInputError(f"Port {port} of {host} {why}.", hint=hint, port=port) from None
     return opened

@@ -1,6 +1,7 @@
-"""Rows from files: CSV, JSON lines, text, Parquet and Arrow, as they are or refused with file, line and column.
+"""Rows from files: CSV, JSON lines, text, Parquet and Arrow.
 
-A value that does not fit its column is refused in the same words (`misfit`) whatever the file's format is.
+A value that does not fit its column is refused with file, line and column; `misfit` words the error
+for every format.
 """
 
 from __future__ import annotations
@@ -34,13 +35,12 @@ def misfit(
         error: Why the value does not fit, if that is not obvious.
     """
     reason = f"Reason: {error}. " if isinstance(error, UnfitError) else ""
-    hint = (
-        "The type was taken from the first rows; give it with `indextables create PATH --schema` before you append. "
-        if guessed
-        else "Mend the value, or the column it is in. "
-    )
+    if guessed:
+        hint = "The type was taken from the first rows; give it with `indextables create PATH --schema` before you append. "
+    else:
+        hint = "Mend the value, or the column it is in. "
     return InvalidInputError(
-        f"{name}, {where}: {quoted(value)} does not fit column {field.name!r}, which holds {_column_content(field.type)}.",
+        f"{name}, {where}: {quote(value)} does not fit column {field.name!r}, which holds {_column_content(field.type)}.",
         hint=reason + hint + NOTHING_WRITTEN,
         file=name,
         place=where,
@@ -50,22 +50,29 @@ def misfit(
 
 
 def note_blank_lines(name: str, count: int, left_out: Counter[str]) -> None:
-    """Report blank lines of a file, which are no rows."""
+    """Print a note about blank lines of a file, which are not rows."""
     if count:
         note(f"{name}: {counted(count, 'blank line')} {was(count)} left out.")
         left_out["blank_lines"] += count
 
 
-def quoted(value: Any) -> str:
-    """A value as an error quotes it: as it was written, and not too long."""
-    text = {True: "true", False: "false"}[value] if isinstance(value, bool) else repr(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+def quote(value: Any) -> str:
+    """Quote a value for an error message, shortened."""
+    if isinstance(value, bool):
+        text = {True: "true", False: "false"}[value]
+    else:
+        text = repr(value)
+    if len(text) <= _LONGEST:
+        return text
+    return f"{text[:_LONGEST]}..."
 
 
 def _column_content(kind: pa.DataType) -> str:
-    """What a column holds, in words and by the name of its type."""
+    """Describe the content of a column in words and by its type."""
     words = next((words for test, words in _WORDS if test(kind)), "")
-    return f"{words} ({type_name(kind)})" if words else type_name(kind)
+    if words:
+        return f"{words} ({type_name(kind)})"
+    return type_name(kind)
 
 
 _WORDS = (

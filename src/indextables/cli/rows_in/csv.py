@@ -1,6 +1,7 @@
-"""CSV files as batches of rows. An empty field is null if it is not quoted; every other text is one, "" and NA and null too.
+"""CSV files as batches of rows.
 
-The texts of a column become values of a type that is known, or of the type that all of them have.
+An empty field without quotes is null. Every other text is a value, including "", NA and null. The
+texts of a column are converted to its known type, or to the type that all of them have.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from indextables.model.exact_values import UnfitError, exact_float
 from indextables.model.schema import TIMESTAMP
 
 UNFIT = (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnfitError)
-"""What is raised for a text that does not fit."""
+"""Exceptions of a text that does not fit."""
 _WHOLE = r"-?(0|[1-9]\d*)"
 _NUMBER = r"-?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][+-]?\d+)?"
 _CANDIDATES = (
@@ -35,21 +36,27 @@ _CANDIDATES = (
     (DATE, pa.date32()),
     (TIME, TIMESTAMP),
 )
-"""How texts look that are taken for more than text. 007 is no number: its zeros would be lost."""
+"""Patterns of texts that are converted to other types. 007 is not a number: its zeros would be
+lost.
+"""
 _WITH_ZONE = r":\d\d.*(Z|[+-]\d\d(:?\d\d)?)$"
 
 
-def inferred(texts: pa.Array) -> pa.DataType:
-    """The type that all texts have. Text that only looks like one, such as a 13th month, is text."""
+def infer_type(texts: pa.Array) -> pa.DataType:
+    """Infer the type that all texts have. A text such as a 13th month stays text."""
     non_null = texts.drop_null()
     for pattern, kind in _CANDIDATES:
         if len(non_null) and pc.all(pc.match_substring_regex(non_null, f"^({pattern})$")).as_py():
-            return pa.string() if _fails(non_null, kind) else kind
+            if _fails(non_null, kind):
+                return pa.string()
+            return kind
     return pa.string()
 
 
 def values(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The texts as values of a type; one of `UNFIT` is raised if any does not fit. A time without a zone is in UTC."""
+    """Convert texts to values of a type. Raises one of `UNFIT` if a text does not fit. Times
+    without a zone are in UTC.
+    """
     if pa.types.is_string(kind):
         return texts
     if pa.types.is_binary(kind):
@@ -74,7 +81,7 @@ def _check_floats(texts: pa.Array, found: pa.Array) -> None:
 
 
 def first_unfit(texts: pa.Array, kind: pa.DataType) -> int:
-    """The position of the first text that does not fit."""
+    """Return the position of the first text that does not fit."""
     return bisect_left(range(1, len(texts)), True, key=lambda count: _fails(texts.slice(0, count), kind))
 
 
@@ -98,9 +105,9 @@ _NO_ROWS = "Empty CSV file"
 
 
 class CsvRows:
-    """A stream of batches. Columns of `known` have its types; others those of the first rows.
+    """A stream of batches. Columns of `known` have its types, others the types of the first rows.
 
-    Fields are read as text and become values here, so that an error can say which row it is about.
+    Fields are read as text and converted here, so that an error can name the row.
     """
 
     def __init__(
@@ -113,7 +120,9 @@ class CsvRows:
         delimiter: str,
         is_explicit: bool,
     ) -> None:
-        """`path` is where the file can be read again; `sure` says that the delimiter was given."""
+        """`path` is where the file can be read again; `sure` means that the user chose the
+        delimiter.
+        """
         self._name, self._path, self._delimiter = name, path, delimiter
         self._names = self._header(source)
         if not is_explicit:
@@ -178,7 +187,10 @@ class CsvRows:
             return self._unreadable(self._where(row), f"it has {fields} fields, and the header {expected}")
         column_error = _IN_COLUMN.search(message)
         if column_error is not None:
-            where = self._where(int(column_error[2])) if column_error[2] else "somewhere"
+            if column_error[2]:
+                where = self._where(int(column_error[2]))
+            else:
+                where = "somewhere"
             return self._unreadable(where, f"the text of column {self._names[int(column_error[1])]!r} is not UTF-8")
         return self._unreadable("after its header", " ".join(message.split()).rstrip("."))
 
@@ -189,7 +201,7 @@ class CsvRows:
     def _field(self, number: int, column: str, first: pa.RecordBatch | None) -> pa.Field:
         type_ = self._types.get(column.lower())
         if type_ is None:
-            type_ = pa.string() if first is None else inferred(first.column(number))
+            type_ = pa.string() if first is None else infer_type(first.column(number))
         return pa.field(column, type_)
 
     def _values(self, field: pa.Field, texts: pa.Array, before: int) -> pa.Array:
@@ -201,7 +213,9 @@ class CsvRows:
             raise misfit(self._name, where, texts[position].as_py(), field, guessed=guessed) from None
 
     def _where(self, row: int) -> str:
-        """The line on which a row starts; of what cannot be read again, the row after the header."""
+        """Return the line on which a row starts, or its row number if the input cannot be read
+        again.
+        """
         if self._path is None:
             return f"row {row}"
         csv.field_size_limit(sys.maxsize)
@@ -215,7 +229,7 @@ class CsvRows:
 
 
 def _record(source: BinaryIO) -> bytes:
-    """The first line that is not empty, with those that a quoted line break adds to it; nothing at the end of the file."""
+    """Return the first record with its continuation lines, or an empty text at the end of the file."""
     text = b""
     while line := source.readline():
         text += line

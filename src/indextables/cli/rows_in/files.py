@@ -1,6 +1,6 @@
-"""Files of rows that a command reads: which format each has, and their rows, or those of standard input, as one stream.
+"""Input files of a command: their formats, and their rows or those of standard input as one stream.
 
-What can go wrong with a file of this machine that is read or written beside a table is said in our own words.
+Errors of reading or writing a local file are reported with its name.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from indextables.model.schema import normalize
 
 @contextmanager
 def reading(place: str | Path) -> Iterator[None]:
-    """Names the file in what goes wrong while it is read."""
+    """Name the file in errors while it is read."""
     try:
         yield
     except FileNotFoundError:
@@ -40,7 +40,7 @@ def reading(place: str | Path) -> Iterator[None]:
 
 @contextmanager
 def writing(place: Path) -> Iterator[None]:
-    """Names the file in what goes wrong while it is written."""
+    """Name the file in errors while it is written."""
     try:
         yield
     except FileNotFoundError:
@@ -81,7 +81,9 @@ _TABS = ("tab", "\\t")
 
 
 class RowFiles(Struct, frozen=True):
-    """Files of rows, read one after another. `known` are the columns of a table, whose types are taken for text."""
+    """Files of rows, read one after another. `known` are the table's columns, which give texts
+    their types.
+    """
 
     places: tuple[str, ...]
     format: str | None = None
@@ -89,16 +91,18 @@ class RowFiles(Struct, frozen=True):
     table_schema: pa.Schema | None = None
     text: TextFormat = TextFormat()
     left_out: Counter[str] = field(default_factory=Counter)
-    """How many lines of text and JSON lines are no rows, by their kind."""
+    """Number of text and JSON lines that are not rows, by kind."""
 
     @property
     def is_text(self) -> bool:
-        """Whether any of the files is read line by line as text."""
+        """Return whether any of the files is read line by line as text."""
         return any(self._kind(place) == "text" for place in self.places)
 
     @contextmanager
     def open(self, step: Callable[[int], None]) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
-        """The columns of the first file, and the rows of all; `step` is told how many rows were read."""
+        """Return the columns of the first file and the rows of all files. `step` receives the
+        number of rows read.
+        """
         with ExitStack() as files:
             first = self._open(self.places[0], files)
             yield first.schema, self._batches(first, normalize(first.schema), step, files)
@@ -116,7 +120,7 @@ class RowFiles(Struct, frozen=True):
                     hint="Append them one at a time; --merge-schema adds columns.",
                     path=place,
                 )
-            for batch in _named(place, source):
+            for batch in _name_errors(place, source):
                 done += batch.num_rows
                 step(done)
                 yield batch if batch.schema == first.schema else batch.cast(first.schema)
@@ -124,7 +128,10 @@ class RowFiles(Struct, frozen=True):
     def _open(self, place: str, files: ExitStack) -> Any:
         kind = self._kind(place)
         with _readable(place):
-            file = sys.stdin.buffer if place == STDIN else files.enter_context(_open_place(place))
+            if place == STDIN:
+                file = sys.stdin.buffer
+            else:
+                file = files.enter_context(_open_place(place))
             if kind in _DELIMITERS:
                 return CsvRows(
                     file,
@@ -138,10 +145,14 @@ class RowFiles(Struct, frozen=True):
                 return TextLines(file, self.table_schema, self.text, name=_name(place), left_out=self.left_out)
             if kind == "jsonl":
                 return JsonLines(file, self.table_schema, name=_name(place), left_out=self.left_out)
-            return _Parquet(_parquet(file)) if kind == "parquet" else pa.ipc.open_stream(file)
+            if kind == "parquet":
+                return _Parquet(_parquet(file))
+            return pa.ipc.open_stream(file)
 
     def rows_of(self, file: BinaryIO, place: Path, table_schema: pa.Schema | None) -> Any:
-        """The rows of a part of a file that is read line by line; a rotated file has the format of the first."""
+        """Return the rows of a part of a file that is read line by line. A rotated file has the
+        format of the first.
+        """
         if self._kind(self.places[0]) == "text":
             return TextLines(file, table_schema, self.text, name=str(place), left_out=self.left_out)
         return JsonLines(file, table_schema, name=str(place), left_out=self.left_out)
@@ -166,10 +177,10 @@ class RowFiles(Struct, frozen=True):
         return delimiter or _DELIMITERS[kind]
 
 
-def expanded(places: Sequence[str], file_format: str | None) -> tuple[str, ...]:
-    """The files that are meant: a folder is every file below it, a name with * or ? every file that it matches.
+def expand_paths(places: Sequence[str], file_format: str | None) -> tuple[str, ...]:
+    """Expand folders and patterns with * or ? to files.
 
-    Of a folder, files whose names do not tell a format are left out, unless the format is given; so are hidden ones.
+    Hidden files are left out, and files with an unknown ending unless the format is given.
     """
     found: list[str] = []
     for place in places:
@@ -193,9 +204,11 @@ def _is_hidden(path: Path) -> bool:
 
 
 def _suffix(place: str) -> str:
-    """The ending that tells a format: what is before .gz."""
+    """Return the file's ending in front of .gz."""
     path = Path(place)
-    return Path(path.stem).suffix.lower() if _is_packed(place) else path.suffix.lower()
+    if _is_packed(place):
+        return Path(path.stem).suffix.lower()
+    return path.suffix.lower()
 
 
 def _is_packed(place: str) -> bool:
@@ -212,7 +225,7 @@ def _open_place(place: str) -> BinaryIO:
 
 @contextmanager
 def _readable(place: str) -> Iterator[None]:
-    """Names the file in what goes wrong with it."""
+    """Name the file in errors."""
     try:
         with reading(place):
             yield
@@ -224,13 +237,13 @@ def _readable(place: str) -> Iterator[None]:
         ) from None
 
 
-def _named(place: str, source: Any) -> Iterator[pa.RecordBatch]:
+def _name_errors(place: str, source: Any) -> Iterator[pa.RecordBatch]:
     with _readable(place):
         yield from source
 
 
 class _Parquet(Struct, frozen=True):
-    """A Parquet file as a stream."""
+    """Read a Parquet file as a stream."""
 
     file: pq.ParquetFile
 
@@ -248,7 +261,9 @@ def _parquet(file: BinaryIO) -> pq.ParquetFile:
 
 
 def _name(place: str) -> str:
-    return "standard input" if place == STDIN else place
+    if place == STDIN:
+        return "standard input"
+    return place
 
 
 def _names(schema: Sequence[pa.Field]) -> str:

@@ -1,16 +1,21 @@
-"""A log that grows and rotates, followed: every line of it becomes a row of a table once, restarts included.
+"""Follow a log that grows and rotates: every line becomes a row of a table once, across restarts.
 
-What was read is committed together with its rows: the position behind them is the version of a transaction whose writer is
-the file. After a crash the table itself records where to go on, so no line is lost and none is there twice.
+The position after the lines is committed together with their rows, as the version of a transaction
+whose application id identifies the file. After a crash the table itself holds the position, so no
+line is lost or duplicated.
 
-| what happens to the log | what the follower does |
+| event | action of the follower |
 |---|---|
-| it is renamed, and a new file takes its name | reads both files; the old one as long as it is written to |
-| it is rotated, once or often, while nothing follows | finds the rotated files by name, and reads on where it stopped |
-| it is copied and truncated in place | finds the copy by its content, reads it to its end, then the file from its start |
-| it is truncated without a copy, or its inode is reused | reads the file from its start, and reports what may be missing |
+| the log is renamed and replaced by a new file | reads both files; the old one as long as it is
+    written to |
+| the log rotates, once or several times, while no follower runs | finds the rotated files by name
+    and continues where it stopped |
+| the log is copied and truncated in place | finds the copy by its content, reads it to its end,
+    then the file from its start |
+| the log is truncated without a copy, or its inode is reused | reads the file from its start, and
+    reports what may be missing |
 
-What cannot be known is reported, on stderr and in the history of the table.
+Lines that may be missing are reported on stderr and in the history of the table.
 """
 
 from __future__ import annotations
@@ -36,14 +41,14 @@ from indextables.table.planning import create_with_rows
 
 _LINE_FORMATS = ("text", "jsonl")
 _IDLE_LOOKS, _IDLE_AT_LEAST_S = 5, 0.5
-"""A file that was rotated is complete when nothing was written to it for so many intervals, and seconds."""
+"""A rotated file is complete after this many intervals, and seconds, without a write."""
 _CLOCK_SLACK_S, _CLOCK_TICK_S = 5.0, 0.05
 _UNREADABLE = (OSError, EOFError, zlib.error, pa.ArrowException, IndexTablesError)
-"""What a packed file raises while it is still being written."""
+"""Exceptions of a compressed file that is still being written."""
 
 
 class RowTarget(Struct, frozen=True):
-    """The table that rows go to, and how it is made if there is none."""
+    """The table that receives the rows, and its settings if it has to be created."""
 
     path: str
     options: Mapping[str, object]
@@ -55,7 +60,7 @@ class RowTarget(Struct, frozen=True):
     note: str | None = None
 
     def open(self) -> Table | None:
-        """The table; None where there is none and one may be created."""
+        """Open the table, or return None if it is missing and may be created."""
         try:
             return Table.open(self.path, options=self.options)
         except TableNotFoundError:
@@ -64,13 +69,13 @@ class RowTarget(Struct, frozen=True):
             return None
 
     def append(self, rows: RowFiles, progress: Progress) -> tuple[Table, int | None]:
-        """All rows of files, in one version."""
+        """Append all rows of files in one version."""
         table = self.open()
         known = rows if table is None else replace(rows, table_schema=table.schema)
         with known.open(lambda done: progress(done, 0, "rows")) as (_, data):
             if table is not None:
                 return table, table.append(data, merge_schema=self.merge_schema, user_metadata=self.note)
-            # Another may create it meanwhile: --create asks for rows in a table, not for a new one.
+            # Another process can create it concurrently: --create only requires that the table exists.
             return create_with_rows(
                 Table,
                 self.path,
@@ -82,7 +87,7 @@ class RowTarget(Struct, frozen=True):
             )
 
     def table_options(self) -> dict[str, object]:
-        """The settings of a new table."""
+        """Return the settings of a new table."""
         kinds = {f"indexing.typemap.{name}": "text" for name in self.text}
         parts = {f"indexing.substring.{name}": "true" for name in self.substring}
         return {**kinds, **parts, **self.options}
@@ -116,7 +121,7 @@ def follow_file(
 
 
 class _Follower:
-    """The open files of one log, and what is done at each scan of them."""
+    """The open files of one log, and the work of each scan."""
 
     def __init__(
         self, rows: RowFiles, target: RowTarget, path: Path, *, interval: float, report: Callable[[str], None]
@@ -125,7 +130,7 @@ class _Follower:
         self._idle_s = max(_IDLE_AT_LEAST_S, _IDLE_LOOKS * interval)
         self._files: dict[Key, LogFile] = {}
         self._starts: dict[Key, int] = {}
-        """Where reading begins in a file of which the table records nothing."""
+        """`start` is the first offset of a file without a recorded position."""
         self._ignored: set[Key] = set()
         self._complete_names: frozenset[str] | None = None
         self._holes: dict[Key, int] = {}
@@ -140,7 +145,7 @@ class _Follower:
             file.close()
 
     def scan(self) -> Iterator[tuple[Table, int | None]]:
-        """Find the files of the log as they are now, and read their new lines."""
+        """Find the files of the log and read their new lines."""
         scan_s = time.time()
         table = self._target.open()
         before = self._positions(table)
@@ -162,7 +167,7 @@ class _Follower:
         self._note_complete(current, scan_s)
 
     def _open_current(self) -> Key | None:
-        """Open the file that has the name of the log now, if it is another one than before."""
+        """Open the file with the name of the log if it is not the open one."""
         current = key_of(self._path)
         if current is None or current in self._files:
             return current
@@ -182,7 +187,7 @@ class _Follower:
             pass
 
     def _note_start(self, table: Table) -> None:
-        """Record when the log was followed first: files that were complete by then are not read."""
+        """Record when following started: files that were complete before are not read."""
         if self._positions(table).complete_s is None:
             self._record_complete(table, self._first_scan_s)
 
@@ -192,7 +197,9 @@ class _Follower:
             pass
 
     def _note_complete(self, current: Key | None, scan_s: float) -> None:
-        """After a rotation, when all rotated files are read, record until when no unknown file can hold new lines."""
+        """After a rotation, when all rotated files are read, record the time before which no
+        unknown file has new lines.
+        """
         names = frozenset(path.name for path, _ in rotated_files(self._path))
         if names == self._complete_names or self._files.keys() - {current}:
             return
@@ -206,7 +213,7 @@ class _Follower:
     # Which files there are.
 
     def _check_files(self, table: Table) -> None:
-        """Give new files a position; let files that were truncated in place begin again."""
+        """Start new files at a position, and truncated files at their beginning."""
         for key, file in list(self._files.items()):
             position = self._positions(table).of_file(key)
             if position is None:
@@ -216,7 +223,7 @@ class _Follower:
                 self._restart(table, file, position)
 
     def _restart(self, table: Table, file: LogFile, position: Position) -> None:
-        """Read a file from its start that does not hold any more what was read of it."""
+        """Read a file from its start if it no longer contains what was read of it."""
         copy = self._copy_of(position)
         if copy is not None:
             why = (
@@ -229,10 +236,13 @@ class _Follower:
         self._record(table, Position(file.key, position.generation + 1, 0, 0, 0), why)
 
     def _copy_of(self, position: Position) -> Path | None:
-        """The rotated file that holds what was read up to a position."""
+        """Return the rotated file that contains what was read up to a position."""
         for path, status in rotated_files(self._path):
             key = status.st_dev, status.st_ino
-            file = None if key in self._files or key in self._ignored else _open_rotated(path)
+            if key in self._files or key in self._ignored:
+                file = None
+            else:
+                file = _open_rotated(path)
             if file is None:
                 continue
             holds = position.offset > 0 and file.holds(position)
@@ -242,7 +252,7 @@ class _Follower:
         return None
 
     def _find_lost(self, positions: Positions) -> list[Position]:
-        """The positions of the last files that were read, if no file holds what was read up to them."""
+        """Return the positions of the last files if no file contains what was read up to them."""
         newest = positions.newest
         if newest is None:
             return []
@@ -260,7 +270,7 @@ class _Follower:
         return sorted(lost, key=lambda position: position.updated_s)
 
     def _start_of_older_release(self, table: Table, file: LogFile) -> int:
-        """The offset that an older release recorded for the file."""
+        """Return the offset that an older release recorded for the file."""
         digest = hashlib.sha256(f"{self._path.absolute()}:{file.key}".encode()).hexdigest()[:16]
         recorded = table._snapshot.header.txns.get(f"file:{self._path.name}:{digest}")
         if recorded is None:
@@ -271,7 +281,7 @@ class _Follower:
         return recorded.version
 
     def _find_rotated(self, table: Table | None) -> None:
-        """Open the rotated files that hold lines which were not read."""
+        """Open the rotated files with lines that were not read."""
         complete_s = self._positions(table).complete_s
         from_s = (self._first_scan_s if complete_s is None else complete_s) - _CLOCK_TICK_S
         listed = {(status.st_dev, status.st_ino): (path, status) for path, status in rotated_files(self._path)}
@@ -283,7 +293,10 @@ class _Follower:
             file = _open_rotated(path)
             if file is None:
                 continue
-            start = self._start_in(file, positions, listed, from_s=from_s) if file.key == key else None
+            if file.key == key:
+                start = self._start_in(file, positions, listed, from_s=from_s)
+            else:
+                start = None
             if start is None:
                 file.close()
                 continue
@@ -297,7 +310,7 @@ class _Follower:
     def _start_in(
         self, file: LogFile, positions: Positions, listed: Mapping[Key, tuple[Path, Any]], *, from_s: float
     ) -> int | None:
-        """Where to begin in a rotated file; None if nothing of it is to be read, for now or for good."""
+        """Return the offset at which a rotated file is read, or None if it is not read now."""
         known = positions.of_file(file.key)
         if known is not None and file.holds(known):
             if file.size > known.offset:
@@ -322,8 +335,11 @@ class _Follower:
         return 0
 
     def _is_copied(self, key: Key, copy: LogFile, listed: Mapping[Key, tuple[Path, Any]]) -> bool:
-        """Whether a file that is there holds all of another one."""
-        file = _open_rotated(listed[key][0]) if key in listed and key != copy.key else None
+        """Return whether an open file contains all of another one."""
+        if key in listed and key != copy.key:
+            file = _open_rotated(listed[key][0])
+        else:
+            file = None
         if file is None:
             return False
         is_copied = file.begins_with(copy)
@@ -331,10 +347,13 @@ class _Follower:
         return is_copied
 
     def _is_there(self, position: Position, listed: Mapping[Key, tuple[Path, Any]]) -> bool:
-        """Whether the file of a position still holds what was read of it."""
+        """Return whether the file of a position still contains what was read of it."""
         if position.key in self._files:
             return self._files[position.key].holds(position)
-        file = _open_rotated(listed[position.key][0]) if position.key in listed else None
+        if position.key in listed:
+            file = _open_rotated(listed[position.key][0])
+        else:
+            file = None
         if file is None:
             return False
         holds = file.holds(position)
@@ -342,12 +361,12 @@ class _Follower:
         return holds
 
     def _is_open(self, file: LogFile, positions: Positions) -> bool:
-        """Whether a packed file was made of one that is still open here."""
+        """Return whether a compressed file was made of one that is still open."""
         recorded = (positions.of_file(key) for key in self._files)
         return any(position is not None and position.offset and file.holds(position) for position in recorded)
 
     def _close_complete(self, current: Key | None) -> None:
-        """Let go of rotated files that are complete. One that grows later is found again by its name."""
+        """Close rotated files that are complete. One that grows later is found by its name."""
         positions = self._positions(self._target.open())
         for key, file in list(self._files.items()):
             position = positions.of_file(key)
@@ -411,7 +430,9 @@ def _describe_truncation(path: Path, offset: int) -> str:
 
 
 def _open_rotated(path: Path) -> LogFile | None:
-    """A rotated file; None while it cannot be read, such as a packed file that is still being written."""
+    """Open a rotated file. Returns None while it cannot be read, such as a compressed file that is
+    still being written.
+    """
     try:
         return LogFile(path)
     except _UNREADABLE:

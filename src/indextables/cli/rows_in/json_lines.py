@@ -1,6 +1,7 @@
-"""JSON lines as batches of rows: an object a line. A value that does not fit is named by its line and column.
+"""JSON lines as batches of rows, one object per line.
 
-Values become those of their column without loss: what it cannot hold as it is written is refused (see `model/exact_values`).
+Values are converted to the type of their column without loss; a value that does not fit is refused
+with line and column (see `model/exact_values`).
 """
 
 from __future__ import annotations
@@ -16,16 +17,17 @@ import msgspec
 import pyarrow as pa
 
 from indextables.cli.output import DATE, TIME
-from indextables.cli.rows_in import NOTHING_WRITTEN, misfit, note_blank_lines, quoted
+from indextables.cli.rows_in import NOTHING_WRITTEN, misfit, note_blank_lines, quote
 from indextables.errors import InvalidInputError
 from indextables.model.exact_values import UNFIT, array_of, first_unfit, is_finer_than_micros
 from indextables.model.schema import TIMESTAMP, normalize
 
 
-def inferred(values: Sequence[Any]) -> pa.DataType:
-    """The type of a column of such values. ISO text is a time, unless it has digits that a time would lose.
+def infer_type(values: Sequence[Any]) -> pa.DataType:
+    """Infer the type of a column from its values.
 
-    One of `UNFIT` is raised if the values have no type in common.
+    ISO text is a time, unless a time would lose some of its digits. Raises one of `UNFIT` if the
+    values have no common type.
     """
     present = [value for value in values if value is not None]
     kinds = set(map(type, present))
@@ -35,14 +37,18 @@ def inferred(values: Sequence[Any]) -> pa.DataType:
         if all(map(re.compile(DATE).fullmatch, present)):
             return pa.date32()
         is_time = all(map(re.compile(TIME).fullmatch, present)) and not any(map(is_finer_than_micros, present))
-        return TIMESTAMP if is_time else pa.string()
+        if is_time:
+            return TIMESTAMP
+        return pa.string()
     type_ = pa.array(present).type
-    return pa.string() if pa.types.is_null(type_) else type_
+    if pa.types.is_null(type_):
+        return pa.string()
+    return type_
 
 
 def first_of_another_kind(values: Sequence[Any]) -> int:
-    """The position of the first value that has no type in common with those before it."""
-    return bisect_left(range(1, len(values)), True, key=lambda count: _fails(inferred, values[:count]))
+    """Return the position of the first value without a common type with those before it."""
+    return bisect_left(range(1, len(values)), True, key=lambda count: _fails(infer_type, values[:count]))
 
 
 def _fails(act: Callable[..., Any], *arguments: Any) -> bool:
@@ -55,21 +61,21 @@ def _fails(act: Callable[..., Any], *arguments: Any) -> bool:
 
 _AT_ONCE = 20_000
 Chunk = Sequence[tuple[int, dict[str, Any]]]
-"""Rows with the numbers of their lines: empty lines are none."""
+"""Rows with their line numbers, without empty lines."""
 
 
 class JsonLines:
-    """A stream of batches. Columns of `known` have its types; others those of the first lines, where ISO text is a time."""
+    """A stream of batches. Columns of `known` have its types, others the types of the first lines."""
 
     def __init__(
         self, lines: Iterable[bytes], schema: pa.Schema | None, *, name: str, left_out: Counter[str] | None = None
     ) -> None:
-        """`left_out` counts the lines that are no rows: for the report of the command."""
+        """`left_out` counts the lines that are not rows, for the report of the command."""
         self._name, self._blank = name, 0
         self._left_out = Counter() if left_out is None else left_out
         self._decode = msgspec.json.Decoder(dict[str, Any]).decode
         self._table_fields = {} if schema is None else {field.name.lower(): field for field in schema}
-        chunks = self._decoded(lines)
+        chunks = self._decode_lines(lines)
         first: Chunk = next(chunks, [])
         names = dict.fromkeys(name for _, row in first for name in row)
         self.schema = pa.schema([self._field(name, first) for name in names] or list(self._table_fields.values()))
@@ -92,7 +98,7 @@ class JsonLines:
             columns=extra,
         )
 
-    def _decoded(self, lines: Iterable[bytes]) -> Iterator[Chunk]:
+    def _decode_lines(self, lines: Iterable[bytes]) -> Iterator[Chunk]:
         numbered = self._number_lines(lines)
         while chunk := list(islice(numbered, _AT_ONCE)):
             yield [(number, self._row(number, line)) for number, line in chunk]
@@ -124,11 +130,11 @@ class JsonLines:
             return pa.field(name, self._table_fields[name.lower()].type)
         values = [row.get(name) for _, row in rows]
         try:
-            type_ = inferred(values)
+            type_ = infer_type(values)
         except UNFIT:
             position = first_of_another_kind(values)
             raise InvalidInputError(
-                f"{self._name}, line {rows[position][0]}: column {name!r} holds {quoted(values[position])}, "
+                f"{self._name}, line {rows[position][0]}: column {name!r} holds {quote(values[position])}, "
                 "which is too large, or of another kind than the values before it.",
                 hint=f"Give the values of a column one type. {NOTHING_WRITTEN}",
                 file=self._name,

@@ -173,7 +173,9 @@ class LogFile:
     def lines_after(self, offset: int, *, whole: bool) -> bytes:
         """The whole lines behind an offset; with `whole` a last line without an end, too."""
         part = self.read_at(offset, READ_AT_ONCE)
-        return part if whole and offset + len(part) >= self.size else part[: part.rfind(b"\n") + 1]
+        if whole and offset + len(part) >= self.size:
+            return part
+        return part[: part.rfind(b"\n") + 1]
 
     def close(self) -> None:
         """Let go of the file."""

@@ -1,7 +1,9 @@
-"""Lines of text as rows: a line a row, or its parts as columns by a pattern; continued lines belong to the line before.
+"""Text lines as rows: a column per line, or columns by a pattern. Continuation lines belong to the
+line before.
 
-A pattern is a regular expression with named groups, one with `%{NAME:column}` in it (`%{INT:status}`), or the name of a
-preset: `common`, `combined`, `syslog`, `rfc5424`. Its columns have types: a table's where it has them, else the name's.
+A pattern is a regular expression with named groups, or with `%{NAME:column}` (`%{INT:status}`), or
+a preset: `common`, `combined`, `syslog`, `rfc5424`. The types of its columns are those of the
+table, or those of the pattern's names.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from indextables.cli.output import note
-from indextables.cli.rows_in import NOTHING_WRITTEN, misfit, note_blank_lines, quoted
+from indextables.cli.rows_in import NOTHING_WRITTEN, misfit, note_blank_lines, quote
 from indextables.errors import InvalidInputError, nearest
 from indextables.model.exact_values import UNFIT, UnfitError, array_of, exact_float, first_unfit, moment_of
 from indextables.model.report import counted, was
@@ -58,7 +60,7 @@ WORDS: dict[str, tuple[str, pa.DataType | None, str | None]] = {
     "HTTPDATE": (r"\d{1,2}/\w{3}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}", TIMESTAMP, HTTP_TIME),
     "SYSLOGTIMESTAMP": (r"\w{3} +\d{1,2} \d\d:\d\d:\d\d", TIMESTAMP, SYSLOG_TIME),
 }
-"""What `%{NAME:column}` may name: an expression, the type of the column, and how its times are written."""
+"""Names of `%{NAME:column}`: an expression, the type of the column, and the format of its times."""
 _COMMON = (
     r"%{IPORHOST:client} %{NOTSPACE:ident} %{NOTSPACE:user} \[%{HTTPDATE:ts}\] "
     r'"(?:%{WORD:method} %{NOTSPACE:path}(?: %{NOTSPACE:protocol})?|%{QUOTED:request})" %{INT:status} (?:%{INT:bytes}|-)'
@@ -71,7 +73,7 @@ PRESETS = {
     "rfc5424": r"<%{INT:priority}>%{INT:version} (?:-|%{TIMESTAMP_ISO8601:ts}) %{NOTSPACE:host} %{NOTSPACE:program} "
     r"%{NOTSPACE:pid} %{NOTSPACE:msgid} (?P<data>-|(?:\[(?:[^\]\\]|\\.)*\])+) ?\ufeff?%{GREEDYDATA:message}",
 }
-"""Patterns by name: access logs in the common and combined form, syslog of old (RFC 3164) and of now (RFC 5424)."""
+"""Patterns by name: access logs in common and combined form, syslog (RFC 3164 and RFC 5424)."""
 _GROK = re.compile(r"%\{(\w+)(?::(\w+))?(?::(\w+))?\}")
 _CASTS = {"int": pa.int64(), "long": pa.int64(), "float": pa.float64(), "double": pa.float64(), "string": pa.string()}
 _BLANK = " \t\v\f"
@@ -80,7 +82,7 @@ CHOICES = ("fail", "keep", "skip")
 
 
 class TextFormat(Struct, frozen=True):
-    """How lines become rows, as it was asked for."""
+    """The requested conversion of lines to rows."""
 
     pattern: str | None = None
     continuation: str | None = None
@@ -89,7 +91,7 @@ class TextFormat(Struct, frozen=True):
     unmatched: str = "fail"
 
     def check(self) -> None:
-        """Refuse what cannot be meant, before a file is read."""
+        """Refuse contradictory options before a file is read."""
         if self.unmatched not in CHOICES:
             hint = f"Choose one of {', '.join(CHOICES)}."
             raise InvalidInputError(f"Lines that do not match cannot be {self.unmatched!r}.", hint=hint)
@@ -98,26 +100,28 @@ class TextFormat(Struct, frozen=True):
         except LookupError:
             hint = "Give one such as utf-8, latin-1, cp1252 or utf-16."
             raise InvalidInputError(f"There is no encoding {self.encoding!r}.", hint=hint) from None
-        compiled(self)
+        compile_pattern(self)
 
 
 class LinePattern(Struct, frozen=True):
-    """A pattern that was understood: the expression, and the columns of its groups."""
+    """A compile_pattern pattern and the columns of its groups."""
 
     expression: re.Pattern[str] | None
     types: dict[str, pa.DataType]
     formats: dict[str, str]
 
     def row(self, record: str) -> dict[str, str | None] | None:
-        """The columns of a record; None if it does not match."""
+        """Return the columns of a record, or None if it does not match."""
         if self.expression is None:
             return {MESSAGE: record}
         match = self.expression.fullmatch(record)
-        return None if match is None else match.groupdict()
+        if match is None:
+            return None
+        return match.groupdict()
 
 
-def compiled(form: TextFormat) -> LinePattern:
-    """The pattern of a format, or an error that says what is wrong with it."""
+def compile_pattern(form: TextFormat) -> LinePattern:
+    """Compile the pattern of a format, or raise an error that explains what is wrong with it."""
     if form.pattern is None:
         return LinePattern(None, {MESSAGE: pa.string()}, _given_times(form, [MESSAGE], {}))
     types: dict[str, pa.DataType] = {}
@@ -154,7 +158,7 @@ def _expression(source: str, what: str) -> re.Pattern[str]:
         return re.compile(source, re.DOTALL)
     except re.error as error:
         place = "" if error.pos is None else f" at position {error.pos}"
-        message = f"The {what} is no regular expression: {error.msg}{place}: {quoted(source)}."
+        message = f"The {what} is no regular expression: {error.msg}{place}: {quote(source)}."
         raise InvalidInputError(message, hint="Mend it, or put a backslash before what is meant as it is.") from None
 
 
@@ -171,7 +175,7 @@ def _given_times(form: TextFormat, columns: Sequence[str], formats: dict[str, st
 
 
 class TextLines:
-    """A stream of batches of the rows that lines are. Columns of `schema` have its types."""
+    """A stream of batches of rows. Columns of `schema` have its types."""
 
     def __init__(
         self,
@@ -182,10 +186,10 @@ class TextLines:
         name: str,
         left_out: Counter[str] | None = None,
     ) -> None:
-        """`left_out` counts the lines that are no rows: for the report of the command."""
+        """`left_out` counts the lines that are not rows, for the report of the command."""
         self._name, self._form, self._file = name, form, file
         self._left_out = Counter() if left_out is None else left_out
-        self._pattern = compiled(form)
+        self._pattern = compile_pattern(form)
         self._continuation = None if form.continuation is None else _expression(form.continuation, "continuation")
         self._table_fields = {} if schema is None else {field.name.lower(): field for field in schema}
         self._skipped = self._blank = 0
@@ -197,7 +201,9 @@ class TextLines:
 
     def _field(self, column: str, kind: pa.DataType) -> pa.Field:
         own = self._table_fields.get(column.lower())
-        return pa.field(column, kind) if own is None else pa.field(own.name, own.type)
+        if own is None:
+            return pa.field(column, kind)
+        return pa.field(own.name, own.type)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         rows = self._rows()
@@ -220,7 +226,7 @@ class TextLines:
                 self._skipped += 1
             else:
                 raise InvalidInputError(
-                    f"{self._name}, line {number} does not match the pattern: {quoted(record)}.",
+                    f"{self._name}, line {number} does not match the pattern: {quote(record)}.",
                     hint=f"Mend the pattern; or --unmatched keep puts such lines into a column {UNMATCHED!r}, --unmatched "
                     f"skip leaves them out. {NOTHING_WRITTEN}",
                     file=self._name,
@@ -228,7 +234,7 @@ class TextLines:
                 )
 
     def _records(self) -> Iterator[tuple[int, str]]:
-        """Each record with the number of its first line; blank lines are counted, and are no records."""
+        """Yield each record with the number of its first line. Blank lines are counted and skipped."""
         start, parts = 0, list[str]()
         for number, line in self._lines():
             if parts and self._continuation is not None and self._continuation.match(line):
@@ -281,7 +287,9 @@ class TextLines:
             return int
         if pa.types.is_floating(kind):
             return partial(exact_float, kind=kind)
-        return {"true": True, "false": False}.__getitem__ if pa.types.is_boolean(kind) else str
+        if pa.types.is_boolean(kind):
+            return {"true": True, "false": False}.__getitem__
+        return str
 
 
 def _time_converter(written: str, kind: pa.DataType) -> Callable[[str], Any]:
@@ -293,42 +301,47 @@ def _time_converter(written: str, kind: pa.DataType) -> Callable[[str], Any]:
     if written == "iso":
         return lambda text: text.replace(",", ".")
     # A text with a zone does not fit a column without one; `parse` gives UTC to a text without a zone.
-    return parse if written in _EPOCHS or "%z" in written else lambda text: parse(text).replace(tzinfo=None)
+    if written in _EPOCHS or "%z" in written:
+        return parse
+    return lambda text: parse(text).replace(tzinfo=None)
 
 
 def time_parser(written: str) -> Callable[[str], datetime]:
-    """How a time is read: `iso`, `epoch`, `epoch_ms`, or a format of strptime. Without a zone it is in UTC.
+    """Return a parser of times: `iso`, `epoch`, `epoch_ms`, or a format of strptime.
 
-    A format without a year means the last time that it was so: a line is not written in the future.
+    A time without a zone is in UTC. A format without a year means the most recent such time in the
+    past.
     """
     if written == "iso":
         return lambda text: moment_of(text.replace(",", "."))
     if written in _EPOCHS:
         return partial(_since_1970, micros=1_000_000 if written == "epoch" else 1_000)
     if "%y" in written.lower() or "%s" in written:
-        return lambda text: _zoned(datetime.strptime(text, written))
+        return lambda text: _in_utc(datetime.strptime(text, written))
     now = datetime.now(UTC)
 
     def parse(text: str) -> datetime:
         for year in (now.year, now.year - 1):
             try:
-                found = _zoned(datetime.strptime(f"{year} {text}", f"%Y {written}"))
+                found = _in_utc(datetime.strptime(f"{year} {text}", f"%Y {written}"))
             except ValueError:
                 continue  # 29 February is not in every year
             if found <= now + timedelta(days=1):
                 return found
-        return _zoned(datetime.strptime(f"{now.year - 1} {text}", f"%Y {written}"))
+        return _in_utc(datetime.strptime(f"{now.year - 1} {text}", f"%Y {written}"))
 
     return parse
 
 
 def _since_1970(text: str, *, micros: int) -> datetime:
-    """A number as a timestamp; `micros` is how many microseconds its unit has."""
+    """Return a number as a timestamp; `micros` is the microseconds per unit."""
     count = Decimal(text) * micros
     if count % 1:
         raise UnfitError("times end at microseconds, and it has more digits")
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(count))
 
 
-def _zoned(found: datetime) -> datetime:
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+def _in_utc(found: datetime) -> datetime:
+    if found.tzinfo:
+        return found
+    return found.replace(tzinfo=UTC)

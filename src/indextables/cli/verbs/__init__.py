@@ -1,1 +1,1 @@
-"""The verbs of the command line, a module for each group that is loaded together."""
+"""The verbs of the command line, one module per group that loads together."""

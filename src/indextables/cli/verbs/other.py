@@ -1,6 +1,7 @@
-"""The verbs that are about no table alone: configure, settings, sql, exit-codes, report, ui, serve, mcp, jar, pack-env, demo.
+"""Verbs that are not about the rows of one table: configure, settings, sql, exit-codes, report, ui,
+serve, mcp, jar, pack-env, demo.
 
-And the manual page of the command line, as `man` reads it, made from the verbs themselves: it cannot be out of date.
+The manual page is generated from the verbs themselves.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _MARKUP = re.compile(r"\[/?[a-z ]+\]")
 
 
 def manual(group: Any) -> str:
-    """The page of a group of verbs, in the roff of man pages."""
+    """Return the manual page of a group of verbs in roff."""
     lines = [
         f'.TH INDEXTABLES 1 "" "indextables {VERSION}" "User Commands"',
         ".SH NAME",
@@ -79,7 +80,7 @@ def _value(parameter: Any) -> str:
 
 
 def _roff(text: str) -> str:
-    """A text as roff has it: nothing in it is a command."""
+    """Escape a text for roff."""
     plain = _MARKUP.sub("", text).replace("\\", "\\e").replace("-", "\\-")
     return "\n".join(f"\\&{line}" if line.startswith((".", "'")) else line for line in plain.splitlines())
 
@@ -103,7 +104,7 @@ def configure(
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """Change the name, the description, or the settings (-o) that a table keeps."""
+    """Change the name, the description, or the settings (-o) that a table stores."""
     table = open_table(path, option)
     settings = settings_of(option)
     forgotten = tuple(map(_recorded_key, unset or ()))
@@ -125,7 +126,9 @@ def settings(
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """List the settings: key, allowed values, default, what it does; and the value in force for a table."""
+    """List the settings: key, allowed values, default, meaning; and the value in effect for a
+    table.
+    """
     values = None if table is None else open_table(table, option).settings.given()
     rows = [
         {
@@ -141,7 +144,7 @@ def settings(
 
 
 def _matching_keys(text: str) -> list[str]:
-    """The keys with a text in them; else the family that it is a column of. A text that is in none is an error."""
+    """Return the keys that contain a text, or the key family of a column. No match is an error."""
     part = text.lower().removeprefix(PREFIX)
     keys = [key for key in REGISTRY.settings if part in key.lower()]
     if keys:
@@ -158,9 +161,11 @@ def _matching_keys(text: str) -> list[str]:
 
 
 def _recorded_key(key: str) -> str:
-    """The key as a table keeps it; one that does not exist is an error with the nearest match."""
+    """Return the stored form of a key. An unknown key is an error with the nearest match."""
     setting, column = REGISTRY.find(key)
-    return setting.key if column is None else setting.key[:-1] + column
+    if column is None:
+        return setting.key
+    return setting.key[:-1] + column
 
 
 _MORE = "More"
@@ -172,7 +177,9 @@ def sql(
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """Run a statement: MERGE SPLITS, PURGE, DESCRIBE INDEXTABLES ... A wrong one is answered with the list of them all."""
+    """Run a statement: MERGE SPLITS, PURGE, DESCRIBE INDEXTABLES ... An unknown statement lists
+    them all.
+    """
     output.rows(run_statement(statement, settings_of(option)), as_json=json)
 
 
@@ -188,7 +195,7 @@ def man(json: Json = False) -> None:
 
 @verb(app, "exit-codes", panel=_MORE, example="exit-codes")
 def exit_codes(json: Json = False) -> None:
-    """List the exit codes and what each says."""
+    """List the exit codes and their meanings."""
     output.rows(pa.Table.from_pylist(meanings()), as_json=json)
 
 
@@ -211,7 +218,9 @@ def report(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Write a page about a table that needs no network: versions, merges, partitions, sizes, the cost of a search."""
+    """Write a self-contained report page: versions, merges, partitions, sizes, the cost of a
+    search.
+    """
     table = open_table(path, option, version_as_of, timestamp_as_of)
     with files.writing(out):
         file = write_report(table, out, query=query)
@@ -231,12 +240,14 @@ def ui(
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """Explore tables in a browser on this machine: search, facets, time, versions, exports. Ctrl-C ends it."""
+    """Explore tables in a browser on this machine: search, facets, time, versions, exports. Ctrl-C
+    stops it.
+    """
     server = _with_extra("indextables.web.service", "web")
     warehouse = Warehouse(paths, settings_of(option))
     warehouse.check()
 
-    def started(address: str) -> None:
+    def print_address(address: str) -> None:
         if json:
             output.value({"address": address}, as_json=True)
         else:
@@ -244,7 +255,7 @@ def ui(
         if browser:
             typer.launch(address)
 
-    server.serve(warehouse, port=port, started=started)
+    server.serve(warehouse, port=port, started=print_address)
 
 
 @verb(app, "serve", panel=_LOOK, example="serve logs --port 9200")
@@ -264,7 +275,9 @@ def serve(
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """Answer searches over HTTP, as JSON and in the dialect of Elasticsearch. Nothing is changed. Ctrl-C ends it."""
+    """Answer searches over HTTP, as JSON and in the dialect of Elasticsearch. Read-only. Ctrl-C
+    stops it.
+    """
     server = _with_extra("indextables.web.service", "web")
     if token is not None and len(token) < _SHORTEST_TOKEN:
         hint = "Take a long random text, or leave it out and one is made."
@@ -272,13 +285,13 @@ def serve(
     warehouse = Warehouse(paths, settings_of(option))
     warehouse.check()
 
-    def started(address: str, secret: str) -> None:
+    def print_address(address: str, secret: str) -> None:
         if json:
             output.value({"address": address, "token": secret}, as_json=True)
         else:
             typer.echo(f"{', '.join(paths)} is served at {address} (token {secret}; Ctrl-C ends it)")
 
-    server.serve_searches(warehouse, host=host, port=port, token=token, started=started, workers=workers)
+    server.serve_searches(warehouse, host=host, port=port, token=token, started=print_address, workers=workers)
 
 
 _SHORTEST_TOKEN = 16
@@ -292,9 +305,9 @@ def mcp(
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """Show tables to an assistant: a server of the Model Context Protocol over standard input and output.
+    """Serve tables to an assistant by the Model Context Protocol over standard input and output.
 
-    Its tools are describe, search, count, aggregate and history; nothing can be changed through it.
+    Its tools are describe, search, count, aggregate and history. They change nothing.
     """
     assistant = _with_extra("indextables.web.assistant", "mcp")
     warehouse = Warehouse(paths, settings_of(option))
@@ -309,7 +322,9 @@ def jar(
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write it.")] = Path("indextables.jar"),
     json: Json = False,
 ) -> None:
-    """Write the JAR that teaches Spark SQL the statements of IndexTables, for --jars and spark.jars."""
+    """Write the JAR that adds the statements of IndexTables to Spark SQL, for --jars and
+    spark.jars.
+    """
     file = _with_spark("indextables.spark.jvm").build_jar(out)
     if json:
         output.value({"path": str(file)}, as_json=True)
@@ -335,7 +350,9 @@ def pack_env(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Pack this package and what it needs for the workers of a Spark cluster, for --archives and spark.archives."""
+    """Pack this package and its dependencies for the workers of a Spark cluster, for --archives and
+    spark.archives.
+    """
     packed = _with_spark("indextables.spark.settings").pack_environment(out, packages=packages or (), python=python)
     if json:
         output.value(packed.to_dict(), as_json=True)
@@ -353,7 +370,9 @@ def demo(
     rows: Annotated[int, typer.Option(min=1000, help="How many log lines.")] = 200_000,
     json: Annotated[bool, typer.Option("--json", help="Tell the story on stderr, and print JSON at its end.")] = False,
 ) -> None:
-    """Show the product at work with Spark: write, search, merge, travel in time, find damage. Under two minutes."""
+    """Run a tour with Spark: write, search, merge, travel in time, find damage. Takes under two
+    minutes.
+    """
     table = tell(_with_spark("indextables.spark"), path.absolute(), rows=rows, on_stderr=json)
     if json:
         output.value(table.to_dict(), as_json=True)
@@ -364,7 +383,7 @@ def _with_spark(module: str) -> ModuleType:
 
 
 def _with_extra(module: str, extra: str) -> ModuleType:
-    """A module that needs an extra, or an error that says what to install."""
+    """Import a module of an extra, or raise an error that names the extra to install."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:

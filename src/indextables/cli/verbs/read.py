@@ -1,4 +1,6 @@
-"""The verbs that only read: rows (scan, count, aggregate, changes), and what a table is (describe, history, files, diff)."""
+"""Read-only verbs: rows (scan, count, aggregate, changes) and table metadata (describe, history,
+files, diff).
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ def describe(
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """Say what a table is: rows, size, columns and how each is indexed, partitions, settings."""
+    """Describe a table: rows, size, columns with their indexes, partitions, settings."""
     output.report(describe_table(open_table(path, option, version_as_of, timestamp_as_of)), as_json=json)
 
 
@@ -54,9 +56,9 @@ def history(
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """List what was committed, newest first, and which versions can still be read.
+    """List the commits, newest first, and which versions can still be read.
 
-    Parameters and the engine of each commit are in the JSON; the text leaves them out.
+    The JSON form has the parameters and the engine of each commit.
     """
     versions = open_table(path, option).history(limit=limit)
     output.rows(versions if json else _readable_history(versions), as_json=json)
@@ -71,12 +73,15 @@ def files(
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """List the splits of a table, or those that may hold a matching row.
+    """List the splits of a table, or those that can contain a matching row.
 
-    Everything that the log says of them is in the JSON; the text shows the first columns.
+    The text form shows the first columns, the JSON form all fields of the log.
     """
     splits = open_table(path, option, version_as_of, timestamp_as_of).files(where=where)
-    listing = splits if json else splits.select([n for n in _FILE_COLUMNS if n in splits.schema.names])
+    if json:
+        listing = splits
+    else:
+        listing = splits.select([n for n in _FILE_COLUMNS if n in splits.schema.names])
     output.rows(listing, as_json=json)
 
 
@@ -84,7 +89,7 @@ _FILE_COLUMNS = ("path", "size", "num_records", "added_at_version")
 
 
 def _readable_history(versions: pa.Table) -> pa.Table:
-    """The history for people: the metrics that are not 0 instead of their JSON."""
+    """Return the history for text output: the non-zero metrics in place of their JSON."""
     operation_metrics = [_DECODE(text or "{}") for text in versions.column("operation_metrics").to_pylist()]
     metrics = [", ".join(f"{name}={value}" for name, value in row.items() if value) for row in operation_metrics]
     tags = ["tags"] if versions.column("tags").null_count < versions.num_rows else []
@@ -115,7 +120,7 @@ def analyze(
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """Show the terms that a text becomes in the index of a column."""
+    """Show the terms that a column's analyzer makes of a text."""
     output.rows(open_table(path, option).inspect.analyze(column, text), as_json=json)
 
 
@@ -127,13 +132,15 @@ def state(
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """Say what the newest state or checkpoint holds, and whether it should be compacted."""
+    """Describe the newest state or checkpoint, and whether it should be compacted."""
     output.report(open_table(path, option, version_as_of, timestamp_as_of).state(), as_json=json)
 
 
 @verb(app, "skipped-files", panel=_LOOK, example="skipped-files logs")
 def skipped_files(path: PathArgument, option: Settings = None, json: Json = False) -> None:
-    """List the splits that an operation could not process: why, how often, and until when they are left alone."""
+    """List the splits that an operation could not process: reason, attempts, and the time of the
+    next attempt.
+    """
     output.rows(open_table(path, option).skipped_files(), as_json=json)
 
 
@@ -146,7 +153,7 @@ def component_sizes(
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """List what the bytes of each split are spent on: rows, and the parts of the index of each column."""
+    """List the bytes of each split by part: rows, and the index of each column."""
     output.rows(open_table(path, option, version_as_of, timestamp_as_of).component_sizes(where=where), as_json=json)
 
 
@@ -160,7 +167,7 @@ def diff(
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """Compare two versions: splits, rows, columns and settings that came and went."""
+    """Compare two versions: added and removed splits, rows, columns and settings."""
     output.report(difference(open_table(path, option, older), open_table(path, option, newer)), as_json=json)
 
 
@@ -173,14 +180,14 @@ def scan(
     where: Where = None,
     columns: Columns = None,
     limit: Annotated[
-        int | None, typer.Option("--limit", "-l", min=0, help="At most so many rows; all by default.")
+        int | None, typer.Option("--limit", "-l", min=0, help="Maximum number of rows; all by default.")
     ] = None,
     version_as_of: VersionAsOf = None,
     timestamp_as_of: TimestampAsOf = None,
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """Print rows, all or those that match a condition, as they are read."""
+    """Print rows as they are read, all or those that match a condition."""
     table = open_table(path, option, version_as_of, timestamp_as_of)
     rows = table.scan(where=where, columns=names_of(columns), limit=limit)
     output.batches(rows.schema.names, rows, as_json=json)
@@ -197,7 +204,7 @@ def changes(
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """Print the rows that came and went with some versions, and what happened to each."""
+    """Print the rows that a range of versions added, changed or deleted."""
     rows = open_table(path, option).changes(first, last, columns=names_of(columns))
     output.batches(rows.schema.names, rows, as_json=json)
 
@@ -211,7 +218,7 @@ def to_parquet_view(
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """Write a version as plain Parquet files, for readers that know nothing of deleted rows."""
+    """Write a version as plain Parquet files, for readers without support for deletion vectors."""
     table = open_table(path, option, version_as_of, timestamp_as_of)
     output.report(table.to_parquet_view(directory), as_json=json)
 
@@ -283,7 +290,7 @@ def explain(
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """Carry out a scan or search, and say what was pruned, opened and read for it."""
+    """Run a scan or search, and report what was pruned, opened and read."""
     table = open_table(path, option, version_as_of, timestamp_as_of)
     output.report(table.explain(query=query, where=where, columns=names_of(columns)), as_json=json)
 
@@ -298,7 +305,7 @@ def prewarm(
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """Fetch the indexes of some columns, or of all, into this machine's cache, ahead of searches."""
+    """Load the indexes of some or all columns into this machine's cache before searches."""
     table = open_table(path, option, version_as_of, timestamp_as_of)
     output.report(table.prewarm(columns=names_of(columns) or (), where=where), as_json=json)
 
@@ -330,9 +337,10 @@ def query(
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """Query tables in SQL, by DuckDB and without Spark. `NAME_search('query')` is the rows that a search finds.
+    """Query tables in SQL with DuckDB, without Spark.
 
-    `NAME VERSION AS OF 3`, `NAME@v3` and `NAME TIMESTAMP AS OF '2026-11-01'` are older versions of a table.
+    `NAME_search('query')` returns the rows of a search. `NAME VERSION AS OF 3`, `NAME@v3` and `NAME
+    TIMESTAMP AS OF '2026-11-01'` read older versions of a table.
     """
     settings = settings_of(option)
     warehouse = Warehouse(paths, settings)
@@ -349,7 +357,10 @@ def query(
             table = Table.open(places[named.table], version=named.version, timestamp=named.timestamp, options=settings)
             connection = table.to_duckdb(connection, named.view)
         kinds = [part.type.name.removeprefix("STATEMENT_TYPE_") for part in connection.extract_statements(statement)]
-        result = connection.sql(statement).to_arrow_table() if kinds in (["SELECT"], ["EXPLAIN"]) else None
+        if kinds in (["SELECT"], ["EXPLAIN"]):
+            result = connection.sql(statement).to_arrow_table()
+        else:
+            result = None
     except Exception as error:
         if not type(error).__module__.startswith(("duckdb", "_duckdb")):
             raise

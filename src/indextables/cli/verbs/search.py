@@ -1,7 +1,7 @@
-"""The verb `search`: the best matches with their snippets, every match, or matches as they come in, and how they are shown.
+"""The verb `search`: the best matches with snippets, every match, or matches as they arrive.
 
-Matches are marked passages on a terminal, lines when piped, or JSON. As a table grows only rows that are new are shown, so
-neither a merge nor a deletion brings a row up again.
+Matches are marked passages on a terminal, tab-separated lines in a pipe, or JSON. `--follow` shows
+only new rows, so a merge or a deletion does not repeat a row.
 """
 
 from __future__ import annotations
@@ -42,18 +42,21 @@ _START, _END = "<b>", "</b>"
 
 
 def show_as_they_come(matches: pa.Table, *, snippet_column: str | None, as_json: bool, first: bool) -> None:
-    """Print matches of an output that does not end: a JSON object a line, and the names of the columns only once.
+    """Print matches of an endless output: one JSON object per line, or lines with one header.
 
-    There are no scores: those of rows that came at different times cannot be compared.
+    Scores are left out, because scores of rows from different versions are not comparable.
     """
-    without_scores = matches.drop_columns([SCORE]) if SCORE in matches.schema.names else matches
+    if SCORE in matches.schema.names:
+        without_scores = matches.drop_columns([SCORE])
+    else:
+        without_scores = matches
     if as_json:
         for row in without_scores.to_pylist(maps_as_pydicts="lossy"):
             typer.echo(msgspec.json.encode(row, enc_hook=str))
     elif output.is_terminal():
         show(without_scores, snippet_column=snippet_column, as_json=False)
     else:
-        output.rows(_unmarked(without_scores), as_json=False, header=first)
+        output.rows(_remove_marks(without_scores), as_json=False, header=first)
 
 
 def show(matches: pa.Table, *, snippet_column: str | None, as_json: bool) -> None:
@@ -64,34 +67,39 @@ def show(matches: pa.Table, *, snippet_column: str | None, as_json: bool) -> Non
         for row in matches.to_pylist(maps_as_pydicts="lossy"):
             _on_terminal(row, snippet_column)
     else:
-        output.rows(_unmarked(matches), as_json=False)
+        output.rows(_remove_marks(matches), as_json=False)
 
 
 def _on_terminal(row: Mapping[str, Any], snippet_column: str | None) -> None:
     score, snippet = row.get(SCORE), row.get(SNIPPET)
-    head = "" if score is None else _styled(f"{score:7.3f}", fg=typer.colors.GREEN) + "  "
+    if score is None:
+        head = ""
+    else:
+        head = _style(f"{score:7.3f}", fg=typer.colors.GREEN) + "  "
     columns = {name: value for name, value in row.items() if name not in (SCORE, SNIPPET) and value is not None}
     if snippet:
         columns.pop(snippet_column or "", None)
-        typer.echo(head + _highlighted(snippet))
+        typer.echo(head + _highlight(snippet))
         head = " " * 9
     if columns:
-        typer.echo(head + "  ".join(_styled(f"{name}=", dim=True) + str(value) for name, value in columns.items()))
+        typer.echo(head + "  ".join(_style(f"{name}=", dim=True) + str(value) for name, value in columns.items()))
 
 
-def _highlighted(snippet: str) -> str:
+def _highlight(snippet: str) -> str:
     pieces = [piece for part in snippet.split(_START) for piece in part.split(_END, 1)]
     # Every second piece was between a start and an end.
     passages = map(html.unescape, pieces)
-    styled = [_styled(p, fg=typer.colors.YELLOW, bold=True) if n % 2 else p for n, p in enumerate(passages)]
+    styled = [_style(p, fg=typer.colors.YELLOW, bold=True) if n % 2 else p for n, p in enumerate(passages)]
     return "".join(styled)
 
 
-def _styled(text: str, **style: Any) -> str:
-    return typer.style(text, **style) if output.has_colour() else text
+def _style(text: str, **style: Any) -> str:
+    if output.has_colour():
+        return typer.style(text, **style)
+    return text
 
 
-def _unmarked(matches: pa.Table) -> pa.Table:
+def _remove_marks(matches: pa.Table) -> pa.Table:
     if SNIPPET not in matches.schema.names:
         return matches
     place = matches.schema.get_field_index(SNIPPET)
@@ -109,7 +117,7 @@ def follow(
     snippet: str | None,
     interval: float,
 ) -> Iterator[pa.Table]:
-    """New matches after the version the table shows, whenever there are any; ends only when it is stopped."""
+    """Yield new matches after the table's version as they arrive, until interrupted."""
     while True:
         newest = table.refresh()
         if newest.version < table.version:
@@ -130,7 +138,7 @@ def follow(
 
 
 def new_matches(table: Table, plan: ScanPlan, *, after: int, snippet: str | None) -> pa.Table:
-    """The matches among rows that came after a version, in the order they came."""
+    """Return the matches among rows that were added after a version, in their order of arrival."""
     files = [f for v in planning.versions(table, after=after, until=table.version) for f in files_of_new_rows(v)]
     splits = entries(from_actions(files))
     search = TableSearch.of(plan.with_splits(splits), snippet=None if snippet is None else Snippet(snippet))
@@ -172,7 +180,8 @@ def search(
 ) -> None:
     """Search a table: the best matches, marked, with their scores.
 
-    When piped, rows are lines with tabs between the values. In JSON a match has _score and _snippet, marked with <b>.
+    In a pipe, rows are tab-separated lines. In JSON a match has _score and _snippet, marked with
+    <b>.
     """
     table = open_table(path, option, version_as_of, timestamp_as_of)
     if follow_new and (version_as_of is not None or timestamp_as_of is not None):
@@ -206,6 +215,6 @@ def _say_how_many(table: Table, query: str, where: str | None, matches: pa.Table
 
 
 def first_text_column(table: Table) -> str | None:
-    """The first column that is indexed as text, whose passages are worth showing."""
+    """Return the first column that is indexed as text, for snippets."""
     kinds = {name.lower(): kind for name, kind in table.settings.group(IndexingSettings).typemap.items()}
     return next((name for name in table.schema.names if kinds.get(name.lower()) == "text"), None)

@@ -1,6 +1,5 @@
-"""The verbs that keep a table in order (merge, verify, repair ...), and those that take something away (purge, restore ...).
-
-Those that take something away show their plan and ask first.
+"""Maintenance verbs (merge, verify, repair ...) and destructive ones (purge, restore ...), which
+show a plan and ask first.
 """
 
 from __future__ import annotations
@@ -58,9 +57,11 @@ def merge(
     where: Annotated[
         str | None, typer.Option("--where", "-w", metavar="CONDITION", help="Only partitions that match.")
     ] = None,
-    max_dest_splits: Annotated[int | None, typer.Option(metavar="N", min=1, help="At most so many new splits.")] = None,
+    max_dest_splits: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Maximum number of new splits.")
+    ] = None,
     max_source_splits: Annotated[
-        int | None, typer.Option(metavar="N", min=2, help="At most so many splits become one.")
+        int | None, typer.Option(metavar="N", min=2, help="Maximum number of splits merged into one.")
     ] = None,
     order_by: Annotated[
         list[str] | None, typer.Option("--order-by", metavar="COLUMN", help="Sort the rows by it; may be repeated.")
@@ -72,7 +73,7 @@ def merge(
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """Merge small splits of the same partition into larger ones. No row changes."""
+    """Merge small splits of the same partition into larger ones. Rows do not change."""
     table = open_table(path, option)
 
     def act(*, dry_run: bool, progress: Progress) -> MergeReport:
@@ -102,7 +103,9 @@ def reindex(
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """Index columns in another way, rows that are there included. What is interrupted goes on with the same call."""
+    """Change the index of columns, existing rows included. An interrupted run continues with the
+    same call.
+    """
     table = open_table(path, option)
     kinds = dict(column.partition("=")[::2] for column in columns)
 
@@ -120,7 +123,7 @@ def checkpoint(
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """Write down the table's state, so that opening it need not replay its log."""
+    """Write a checkpoint of the table's state, so that opening it does not replay the log."""
     table = open_table(path, option)
 
     def act(*, dry_run: bool, progress: Progress) -> CheckpointReport:  # noqa: ARG001
@@ -153,7 +156,7 @@ def verify(
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """Look for damage in the log and in the splits. Nothing is changed. Ends with exit code 8 if there is any."""
+    """Check the log and the splits for damage. Changes nothing. Exits with code 8 if there is any."""
 
     def act(*, dry_run: bool, progress: Progress) -> VerifyReport:
         return verify_table(path, full=full, options=settings_of(option), dry_run=dry_run, progress=progress)
@@ -178,10 +181,10 @@ def repair(
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """Mend the log of a table that cannot be opened. No file that is there is changed.
+    """Repair the log of a table that cannot be opened. Existing files are not changed.
 
-    Without --at a damaged log is mended in place: every version that can be read is kept. A log that is lost as a whole is
-    rebuilt from the splits alone.
+    Without --at a damaged log is repaired in place and every readable version is kept. If the whole
+    log is lost, it is rebuilt from the splits.
     """
 
     def act(*, dry_run: bool, progress: Progress) -> RepairReport:
@@ -211,7 +214,7 @@ def tag(
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """Give a version a name, which keeps it from every clean-up, or list the names."""
+    """Name a version, which protects it from clean-up, or list the names."""
     table = open_table(path, option)
     if name is None and (remove or version is not None):
         raise InvalidInputError("Nothing says which tag.", hint="Write: tag PATH TAG.")
@@ -240,7 +243,7 @@ def purge(
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """Delete splits that no version of the retention period has, expired files of the log, and leftovers."""
+    """Delete splits outside the retention period, expired log files, and leftovers."""
     table = open_table(path, option)
 
     def act(*, dry_run: bool, progress: Progress) -> PurgeReport:
@@ -272,9 +275,9 @@ def erase(
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """Erase rows for good, deleted ones included, and read every file again to prove it.
+    """Erase matching rows permanently, deleted ones included, and prove it by reading every file.
 
-    Ends with exit code 13 if a file that retention or a tag keeps still holds the rows.
+    Exits with code 13 if a file that retention or a tag protects still contains the rows.
     """
     table = open_table(path, option)
 
@@ -294,7 +297,7 @@ def expire(
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """Delete rows whose time is over, by the table's settings retention.column and retention.period."""
+    """Delete expired rows, by the table's settings retention.column and retention.period."""
     table = open_table(path, option)
 
     def act(*, dry_run: bool, progress: Progress) -> DeleteReport:
@@ -311,7 +314,7 @@ def truncate(
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """Forget every version but the newest: time travel ends there. No split is deleted."""
+    """Remove every version but the newest from the history. No split is deleted."""
     table = open_table(path, option)
 
     def act(*, dry_run: bool, progress: Progress) -> TruncateReport:
@@ -329,7 +332,7 @@ def drop_partitions(
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """Remove every row of the partitions that match. They stay readable in older versions until a purge."""
+    """Remove every row of the matching partitions. Older versions keep them until a purge."""
     table = open_table(path, option)
 
     def act(*, dry_run: bool, progress: Progress) -> DropReport:  # noqa: ARG001
@@ -346,7 +349,7 @@ def drop(
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """Delete a table: its log and all its splits, in every version. Nothing brings it back."""
+    """Delete a table: its log and all its splits, in every version. This cannot be undone."""
 
     def act(*, dry_run: bool, progress: Progress) -> DropTableReport:
         return Table.drop(path, options=settings_of(option), dry_run=dry_run, progress=progress)
@@ -364,7 +367,7 @@ def restore(
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """Bring an older version back, as a new version. What was written since stays in the history."""
+    """Restore an older version as a new version. Later versions stay in the history."""
     if (version is None) == (timestamp is None):
         raise InvalidInputError(
             "Nothing says what to restore.", hint="Give --version N or --timestamp TIME, one of them."

@@ -1,6 +1,6 @@
-"""The verbs that write: create, append, overwrite, delete, update, upsert, and alter, which touches no split.
+"""Writing verbs: create, append, overwrite, delete, update, upsert, and alter.
 
-A schema is typed as people write it: `ts timestamp, level string not null, message text`.
+A schema is written as `ts timestamp, level string not null, message text`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pyarrow as pa
 import typer
 
 from indextables.cli import output
-from indextables.cli.rows_in.files import NAMES, RowFiles, expanded
+from indextables.cli.rows_in.files import NAMES, RowFiles, expand_paths
 from indextables.cli.rows_in.growing_file import RowTarget, follow_file
 from indextables.cli.rows_in.text_lines import CHOICES, PRESETS, TextFormat
 from indextables.cli.verb import (
@@ -44,7 +44,7 @@ from indextables.table.alter import default_from_text
 from indextables.table.row_changes import UpdateReport, WhenMatched, WhenNotMatched
 
 INDEX_KINDS = {"text": "text", "ip": "ip", "json": "json"}
-"""Words that are not types but say how text is indexed."""
+"""Type names that declare how a string is indexed."""
 _COLUMN = re.compile(r"\s*(?:`(?P<quoted>[^`]+)`|(?P<name>[^\s,]+))\s+(?P<type>[^,(]+(?:\([^)]*\))?[^,]*)")
 _TYPES = (
     *("string", "text", "ip", "json", "boolean", "int", "bigint", "float", "double", "decimal(p,s)"),
@@ -58,14 +58,14 @@ _ELSEWHERE = {
     "datetime": "timestamp",
     "bytes": "binary",
 }
-"""Types by the names that other systems give them."""
+"""Type names of other systems."""
 _HINT = "Write columns as 'name type', with commas between them: ts timestamp, level string, message text."
 
 
 def parse_schema(text: str) -> tuple[pa.Schema, dict[str, object]]:
-    """The schema that a text means, and the indexing settings that its words stand for.
+    """Parse a schema, and return it with the indexing settings of its type names.
 
-    The types are Spark SQL's; `text`, `ip` and `json` are strings that are indexed as such.
+    Types are those of Spark SQL; `text`, `ip` and `json` are strings that are indexed as such.
     """
     fields, settings, place = [], {}, 0
     while place < len(text):
@@ -99,7 +99,9 @@ def _column(name: str, spelled: str) -> tuple[pa.Field, str | None]:
 def _nearest(word: str) -> str:
     name = word.lower()
     likely = _ELSEWHERE.get(name) or next(iter(nearest(name, _TYPES)), None)
-    return "" if likely is None else f"Did you mean {likely}? "
+    if likely is None:
+        return ""
+    return f"Did you mean {likely}? "
 
 
 app = typer.Typer()
@@ -181,7 +183,7 @@ def create(
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """Create a table. Settings that are not of the store (-o) are kept in it."""
+    """Create a table. Settings (-o) are stored in it, except those of the object store."""
     if (schema is None) == (like is None):
         raise InvalidInputError(
             "Nothing says which columns the table has.", hint="Give --schema or --like, one of them."
@@ -232,9 +234,10 @@ def append(
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """Add rows from files or standard input, all in one version.
+    """Append rows from files or standard input in one version.
 
-    In CSV only an empty field without quotes is null. A time without a zone is in UTC. --follow makes versions.
+    In CSV only an empty field without quotes is null. A time without a zone is in UTC. --follow
+    commits continuously.
     """
     if not create_missing and (text or substring or partition_by):
         hint = (
@@ -264,7 +267,7 @@ def append(
 
 
 def _row_files(files: list[str], file_format: str | None, delimiter: str | None, form: TextFormat) -> RowFiles:
-    rows = RowFiles(expanded(files, file_format), file_format, delimiter, text=form)
+    rows = RowFiles(expand_paths(files, file_format), file_format, delimiter, text=form)
     if form != TextFormat() and not rows.is_text:
         hint = "Add --format text, or leave out --pattern, --continuation, --time-format, --encoding and --unmatched."
         raise InvalidInputError("These options are for text, and the files are not.", hint=hint)
@@ -288,13 +291,15 @@ def overwrite(
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """Replace the rows of a table, or those that match, by those of files. Older versions keep them until a purge."""
+    """Replace all or matching rows by the rows of files. Older versions keep the replaced rows
+    until a purge.
+    """
     table = open_table(path, option)
     if not yes:
         plan = {"replaced_rows": table.count(where=where), "rows": table.count()}
         summary = f"{plan['replaced_rows']:,} of {plan['rows']:,} rows of {table.path} will be replaced."
         confirm(summary, "Go on?", plan=plan, as_json=json)
-    rows = RowFiles(expanded(files, file_format), file_format, delimiter, table.schema)
+    rows = RowFiles(expand_paths(files, file_format), file_format, delimiter, table.schema)
     with _rows_with_progress(rows, "Writing") as data:
         version = table.overwrite(data, where=where, merge_schema=merge_schema, user_metadata=note)
     _report_write(table, version, as_json=json, left_out=rows.left_out)
@@ -315,7 +320,9 @@ def delete(
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """Delete the rows that match a condition, a search, or both. They stay readable in older versions until a purge."""
+    """Delete the rows that match a condition, a search, or both. Older versions keep them until a
+    purge.
+    """
     table = open_table(path, option)
 
     def act(*, dry_run: bool, progress: Progress) -> DeleteReport:
@@ -344,7 +351,9 @@ def update(
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """Set columns of the rows that match a condition, a search, or both; of all rows without either."""
+    """Set columns of the rows that match a condition, a search, or both; of all rows without
+    either.
+    """
     table = open_table(path, option)
     values = {}
     for text in assignments:
@@ -382,7 +391,7 @@ def upsert(
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """Write rows of files by their keys, in one version: a row whose key is in the table takes its place."""
+    """Upsert rows of files by key in one version: a row replaces the row with the same key."""
     table = open_table(path, option)
     with _rows_with_progress(RowFiles(tuple(files), file_format, delimiter, table.schema), "Writing") as data:
         report = table.upsert(
@@ -403,7 +412,7 @@ def _schema_of(rows: RowFiles) -> pa.Schema:
 
 @contextmanager
 def _rows_with_progress(rows: RowFiles, title: str) -> Iterator[Iterator[pa.RecordBatch]]:
-    """The rows of files, and how far they were read."""
+    """Return the rows of files, and report progress."""
     with progress_bar(title) as progress, rows.open(lambda done: progress(done, 0, "rows")) as (_, data):
         yield data
 
@@ -443,7 +452,7 @@ def alter(
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """Add, rename, drop, widen, reorder or describe a column. -o says how a new column is indexed."""
+    """Add, rename, drop, widen, reorder or describe a column. -o sets the index of a new column."""
     table = open_table(path, option)
     settings = settings_of(option)
     # How the store is reached is said with the same option; everything else is meant for the column.
@@ -467,11 +476,11 @@ def alter(
         "nullable": lambda word: table.alter.set_nullable(column, parse_bool(word)),
         "comment": lambda text: table.alter.set_comment(column, text or None),
     }
-    version = _changed(table, change, column, value, changes)
+    version = _apply_change(table, change, column, value, changes)
     output.value({"version": version, "columns": {f.name: str(f.type) for f in table.schema}}, as_json=json)
 
 
-def _changed(
+def _apply_change(
     table: Table, change: str, column: str, value: str | None, changes: dict[str, Callable[[str], int]]
 ) -> int:
     if change == "drop":
