@@ -242,7 +242,7 @@ def _copies(path: Path, split: Path, count: int) -> Table:
     """A table of one split many times, under many names."""
     table = Table.create(str(path), schema=SCHEMA, options=OPTIONS)
     template = Table.open(str(split.parents[1]))
-    (action,) = to_actions(template._snapshot.all_files)
+    (action,) = to_actions(template.handle.snapshot.all_files)
     (path / "splits").mkdir()
     with table.transaction() as transaction:
         for n in range(count):

@@ -20,6 +20,7 @@ import pytest
 
 from indextables import Table
 from indextables.cli.demo import OPTIONS, SCHEMA, log_lines
+from indextables.handle import TableHandle
 from indextables.storage.local import LocalStore
 from tests.support.splits import SCRATCH
 from tests.support.tables import RemoteStore, log_on
@@ -85,7 +86,7 @@ def open_cold(folder: Path, cache: Path) -> tuple[Table, RemoteStore]:
     """The table as a process sees it that has kept nothing, one split after another, so that every run is the same."""
     store = RemoteStore(LocalStore(str(folder)))
     log = log_on(store)
-    return Table(log, log.newest(), {"cache.directoryPath": str(cache), "read.parallelism": 1}), store
+    return Table(TableHandle(log, log.newest(), {"cache.directoryPath": str(cache), "read.parallelism": 1})), store
 
 
 def costs_of(search: Callable[[Table], object], folder: Path, cache: Path) -> dict[str, Costs]:

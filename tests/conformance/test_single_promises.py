@@ -37,6 +37,7 @@ from indextables.errors import (
     TableNotFoundError,
     UnsupportedError,
 )
+from indextables.handle import TableHandle
 from indextables.log import log_files
 from indextables.log.cache import LogCache
 from indextables.log.transaction_log import LogSettings, TransactionLog
@@ -541,7 +542,7 @@ def test_lost_races_wait_below_a_bound_that_doubles_and_the_first_retries_come_a
     racing.local_path = lambda path: None  # type: ignore[method-assign]
     retry = RetrySettings(max_attempts=20, base_delay_ms=100, max_delay_ms=1_000)
     log = TransactionLog(racing, LogSettings(retry=retry), cache=LogCache(1 << 26), rng=Highest(), sleep=waits.append)
-    table = Table(log, log.newest(), None)
+    table = Table(TableHandle(log, log.newest(), None))
     log.settings = LogSettings(retry=retry)
     assert append(table, "mine") == 10
     assert waits == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
@@ -637,7 +638,7 @@ def test_a_renamed_column_keeps_its_name_in_the_splits(tmp_path: Path) -> None:
     for path in table.files().column("path").to_pylist():
         assert pq.read_schema(tmp_path / path).names == ["id", "day", "level", "message"]
     for ref in table.files().column("doc_mapping_ref").to_pylist():
-        names = [column["name"] for column in json.loads(table._snapshot.schema_registry[ref])["columns"]]
+        names = [column["name"] for column in json.loads(table.handle.snapshot.schema_registry[ref])["columns"]]
         assert names == ["id", "day", "level", "message"]
 
 

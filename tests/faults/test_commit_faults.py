@@ -33,7 +33,7 @@ def skipped(table: Table) -> int:
 
 
 def recorded(table: Table) -> int:
-    return len(table._snapshot.header.txns)
+    return len(table.handle.snapshot.header.txns)
 
 
 VERBS: dict[str, tuple[Callable[[Table], object], Callable[[Table], object], object, object]] = {
@@ -69,7 +69,7 @@ def test_the_kth_call_fails(tmp_path: Path, verb: str) -> None:
         for effect in (Effect.FAIL_BEFORE, Effect.FAIL_AFTER, *PUT_EFFECTS):
             inner = prepared(tmp_path / f"{k}-{effect.name}")
             opened = open_on(FaultyStore(inner))
-            faulty = opened._log.store
+            faulty = opened.handle.log.store
             assert isinstance(faulty, FaultyStore)
             put_only = "put_if_absent" if effect in PUT_EFFECTS else None
             if put_only and k > 1:
@@ -117,7 +117,7 @@ def test_two_hundred_commits_with_a_misleading_answer_each(tmp_path: Path) -> No
 def test_a_store_that_never_answers_is_unknown_and_nothing_is_cleaned(tmp_path: Path) -> None:
     inner = prepared(tmp_path)
     table = open_on(FaultyStore(inner), attempts=3)
-    faulty = table._log.store
+    faulty = table.handle.log.store
     assert isinstance(faulty, FaultyStore)
     faulty._faults, faulty._seen = [Fault("put_if_absent", effect=Effect.UNKNOWN_AFTER), Fault("get", times=99)], [0, 0]
     with pytest.raises(CommitUnknownError) as caught:
@@ -135,7 +135,7 @@ def test_giving_up_after_other_writers_says_so(tmp_path: Path) -> None:
             append(open_on(self.inner), f"other{len(self.calls)}")
             return super().put_if_absent(path, data)
 
-    table._log.store = Racing(inner)
+    table.handle.log.store = Racing(inner)
     with pytest.raises(ConflictError, match="were first 1 times") as caught:
         append(table, "new")
     assert "transaction.retry.maxAttempts" in caught.value.hint
@@ -145,7 +145,7 @@ def test_giving_up_after_other_writers_says_so(tmp_path: Path) -> None:
 def test_an_error_before_anything_was_written_is_passed_on(tmp_path: Path) -> None:
     inner = prepared(tmp_path)
     table = open_on(FaultyStore(inner))
-    faulty = table._log.store
+    faulty = table.handle.log.store
     assert isinstance(faulty, FaultyStore)
     faulty._faults, faulty._seen = [Fault("list", times=99), Fault("head", times=99)], [0, 0]
     with pytest.raises(StorageError) as caught:

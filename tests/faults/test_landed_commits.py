@@ -10,6 +10,7 @@ import pytest
 
 from indextables import Table
 from indextables.errors import CommitUnknownError, ConflictError, StorageError
+from indextables.handle import TableHandle, log_settings
 from indextables.log.cache import LogCache
 from indextables.log.log_files import version_of, version_path
 from indextables.log.transaction_log import TransactionLog
@@ -17,7 +18,6 @@ from indextables.model.actions import CommitInfo, ProtocolAction, SkipAction
 from indextables.storage.local import LocalStore
 from indextables.storage.store import ObjectInfo, PutOutcome, Store
 from indextables.table import planning
-from indextables.table.handle import log_settings
 from indextables.testing.faulty_store import Effect, Fault, FaultyStore, StoreWrapper
 from indextables.wire import version_file
 from tests.support.rows import ids, rows, table_of
@@ -62,7 +62,7 @@ def seen_through(store: Store, root: Path) -> Table:
     """The table as a process sees it that remembers nothing and reaches its files through a store."""
     settings = log_settings(Table.open(str(root)).settings)
     log = TransactionLog(store, settings, cache=LogCache(1 << 26), sleep=lambda seconds: None)
-    return Table(log, log.newest(), None)
+    return Table(TableHandle(log, log.newest(), None))
 
 
 def small_commits(root: Path, count: int) -> None:
@@ -224,7 +224,7 @@ def test_a_store_that_fails_while_it_is_looked_around_loses_nothing(tmp_path: Pa
     counting = FaultyStore(LocalStore(tmp_path))
     with pytest.raises(ConflictError):
         seen_again = seen_through(counting, tmp_path)
-        seen_again._snapshot = slow._snapshot
+        seen_again.handle.snapshot = slow.handle.snapshot
         seen_again.append(rows([5]))
     assert splits(tmp_path) == before
     slow_store._faults, slow_store._seen = [Fault("delete", times=99)], [0]
@@ -236,16 +236,16 @@ def test_a_store_that_fails_while_it_is_looked_around_loses_nothing(tmp_path: Pa
 def test_an_abandoned_write_of_tasks_deletes_only_what_no_version_names(tmp_path: Path) -> None:
     table = table_of(tmp_path, appends=1)
     data = rows(range(10, 20))
-    planned = planning.plan_write(table, data.schema)
+    planned = planning.plan_write(table.handle, data.schema)
     added = planned.run(data.to_batches())
-    planning.finish_write(Table.open(str(tmp_path)), planned, added)
-    assert planning.abandon_write(Table.open(str(tmp_path)), planned, added) is False
+    planning.finish_write(Table.open(str(tmp_path)).handle, planned, added)
+    assert planning.abandon_write(Table.open(str(tmp_path)).handle, planned, added) is False
     assert whole(tmp_path) == list(range(20))
     lost = planned.run(data.to_batches())
-    assert planning.abandon_write(Table.open(str(tmp_path)), planned, lost) is True
+    assert planning.abandon_write(Table.open(str(tmp_path)).handle, planned, lost) is True
     unproven = planned.run(data.to_batches())
     small_commits(tmp_path, 3)
-    assert planning.abandon_write(Table.open(str(tmp_path)), planned, unproven) is False
+    assert planning.abandon_write(Table.open(str(tmp_path)).handle, planned, unproven) is False
     assert whole(tmp_path) == list(range(20))
 
 

@@ -13,6 +13,7 @@ import pytest
 from indextables import Table
 from indextables.config.log import RetrySettings
 from indextables.errors import AccessDeniedError, CommitUnknownError, ConflictError, StorageFullError
+from indextables.handle import TableHandle
 from indextables.log.cache import LogCache
 from indextables.log.transaction_log import LogSettings, TransactionLog
 from indextables.storage.local import LocalStore
@@ -46,7 +47,7 @@ def racing_table(store: Store, races: int, *, retry: RetrySettings | None = None
         sleep=lambda seconds: None,
         monotonic=lambda: next(clock) * tick_s,
     )
-    table = Table(log, log.newest(), None)
+    table = Table(TableHandle(log, log.newest(), None))
     log.settings = LogSettings(retry=retry or RetrySettings())
     return table
 

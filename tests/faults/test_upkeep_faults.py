@@ -14,6 +14,7 @@ import pytest
 
 from indextables import Table
 from indextables.errors import CommitUnknownError, IndexTablesError, RefusedError, TableExistsError, UnavailableError
+from indextables.handle import TableHandle
 from indextables.log.cache import LogCache
 from indextables.log.transaction_log import TransactionLog
 from indextables.storage.local import LocalStore
@@ -56,7 +57,7 @@ class Far(FaultyStore):
 
 def opened(store: Store) -> Table:
     log = TransactionLog(store, cache=LogCache(1 << 26), rng=random.Random(3), sleep=lambda seconds: None)
-    return Table(log, log.fresh(), UNCHECKED)
+    return Table(TableHandle(log, log.fresh(), UNCHECKED))
 
 
 @dataclass(frozen=True)
@@ -201,8 +202,8 @@ def test_a_repair_that_fails_can_be_repeated(tmp_path: Path, how: str, monkeypat
         stores.append(store)
         return store
 
-    monkeypatch.setattr("indextables.table.handle.open_table_store", faulty)
-    monkeypatch.setattr("indextables.table.handle.open_store", faulty)
+    monkeypatch.setattr("indextables.handle.open_table_store", faulty)
+    monkeypatch.setattr("indextables.handle.open_store", faulty)
 
     def repair(root: Path) -> None:
         Table.repair(str(root), at=None if how == "rebuild" else f"{root}-copy")

@@ -50,7 +50,7 @@ def _check_told(table: GoldenTable) -> None:
     opened = Table.open(str(table.path))
     body = pa.schema([f for f in opened.schema if f.name not in opened.partition_columns])
     files = opened.files()
-    registry = opened._snapshot.schema_registry
+    registry = opened.handle.snapshot.schema_registry
     for row in files.select(["path", "size", "doc_mapping_ref"]).to_pylist():
         if not (table.path / row["path"]).exists():
             continue
@@ -117,7 +117,7 @@ def in_dispute(tmp_path: Path) -> tuple[Table, list[int]]:
     shutil.copy(source, tmp_path / "t07_merged" / action["path"])
     before = found(table, "message:timeout")
     written = to_actions(other.files())[0]
-    mapping = other._snapshot.schema_registry[str(written.doc_mapping_ref)]
+    mapping = other.handle.snapshot.schema_registry[str(written.doc_mapping_ref)]
     with table.transaction() as changes:
         changes.add(replace(written, doc_mapping_ref=None, doc_mapping_json=mapping))
     return Table.open(table.path), before

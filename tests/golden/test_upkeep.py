@@ -194,7 +194,7 @@ def test_a_rewrite_takes_every_healthy_split_and_says_what_it_left(
             assert [skipped["path"] for skipped in report.skipped] == [lost["path"]]
         assert told == ("success" if left else "no_action", left, 1)
         assert f"1 split could not be read and was left: The split {lost['path']} is not in the store." in message
-    foreign = are_foreign(Table.open(copy.path).files(), Table.open(copy.path)._snapshot.schema_registry)
+    foreign = are_foreign(Table.open(copy.path).files(), Table.open(copy.path).handle.snapshot.schema_registry)
     assert sum(foreign) == 1
 
 

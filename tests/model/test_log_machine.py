@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from indextables import Table
 from indextables.errors import CommitUnknownError, StorageError
+from indextables.handle import TableHandle
 from indextables.log.transaction import Changes
 from indextables.model.conflicts import Operation
 from indextables.storage.local import LocalStore
@@ -59,7 +60,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule()
     def overwrite(self) -> None:
         name = self.fresh()
-        self.table._commit(Changes(Operation.OVERWRITE, adds=[split(name)], selected=lambda s: s.all_files))
+        self.table.handle.commit(Changes(Operation.OVERWRITE, adds=[split(name)], selected=lambda s: s.all_files))
         self.live = {name}
         self.landed()
 
@@ -113,7 +114,7 @@ class LogMachine(RuleBasedStateMachine):
         told: Any = None
         try:
             log = log_on(faulty, attempts=2)
-            table = Table(log, log.newest(), {"transaction.retry.maxAttempts": 2})
+            table = Table(TableHandle(log, log.newest(), {"transaction.retry.maxAttempts": 2}))
             with table.transaction(check_splits=False) as tx:
                 tx.add(split(name))
             told = tx.version
@@ -136,7 +137,7 @@ class LogMachine(RuleBasedStateMachine):
     def travel(self, data: st.DataObject) -> None:
         version = data.draw(st.integers(0, len(self.versions) - 1))
         assert {f"splits/{n}.split" for n in self.versions[version]} == set(
-            self.table._log.at_version(version).all_files.column("path").to_pylist()
+            self.table.handle.log.at_version(version).all_files.column("path").to_pylist()
         )
 
     @invariant()
@@ -147,7 +148,7 @@ class LogMachine(RuleBasedStateMachine):
         skipped = table.skipped_files().to_pylist()
         counts = {Path(row["path"]).stem: row["skip_count"] for row in skipped}
         assert counts == self.skips
-        assert {a: t.version for a, t in table._snapshot.header.txns.items()} == self.txns
+        assert {a: t.version for a, t in table.handle.snapshot.header.txns.items()} == self.txns
 
 
 TestLogMachine = LogMachine.TestCase

@@ -13,6 +13,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from indextables import Table
 from indextables.errors import CommitUnknownError, ConflictError, IndexTablesError, InvalidInputError
+from indextables.handle import TableHandle
 from indextables.log.commit import Committer
 from indextables.spark.source.options import SourceOptions
 from indextables.spark.source.writer import (
@@ -23,7 +24,6 @@ from indextables.spark.source.writer import (
     plan_source_write,
     under_session,
 )
-from indextables.table.handle import TableHandle
 
 SPARK_SCHEMA = StructType([StructField("id", LongType())])
 
@@ -92,7 +92,7 @@ def test_a_commit_of_unknown_outcome_keeps_its_splits(
     def unknown(*_: object, **__: object) -> int:
         raise CommitUnknownError("Nobody knows.")
 
-    monkeypatch.setattr(TableHandle, "_commit", unknown)
+    monkeypatch.setattr(TableHandle, "commit", unknown)
     with pytest.raises(CommitUnknownError):
         writer.commit(messages)
     writer.abort(messages)

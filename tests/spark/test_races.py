@@ -22,12 +22,12 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 import indextables.spark as its
 from indextables import Table
 from indextables.errors import ConflictError, IndexTablesError, InvalidInputError, SchemaMismatchError, TableExistsError
+from indextables.handle import TableHandle
 from indextables.spark.overwrites import under_overwrite_mode
 from indextables.spark.source.options import SourceOptions
 from indextables.spark.source.writer import TableStreamWriter, TableWriter, plan_source_write
 from indextables.spark.writes import plan_table_write
 from indextables.table import planning
-from indextables.table.handle import TableHandle
 
 COLUMNS = StructType([StructField("id", LongType()), StructField("day", IntegerType())])
 STORED = pa.schema([("id", pa.int64()), ("day", pa.int32())])
@@ -69,7 +69,7 @@ def assert_sound(path: str) -> None:
     """Nothing is damaged, and no split lies there that was never part of the table."""
     table = Table.open(path)
     assert table.verify(full=True).healthy
-    named = {p for v in planning.versions(table, after=-1, until=table.version) for p in v.added}
+    named = {p for v in planning.versions(table.handle, after=-1, until=table.version) for p in v.added}
     assert {str(p.relative_to(path)) for p in Path(path).rglob("*.split")} <= named
 
 

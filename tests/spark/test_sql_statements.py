@@ -137,7 +137,11 @@ RUNS: dict[str, Run] = {
         "DESCRIBE INDEXTABLES TRANSACTION LOG '{p}' INCLUDE ALL",
         lambda t, r: (
             [x.path for x in r if x.action_type == "add"]
-            == [x["path"] for x in planning.log_actions(t, include_all=True).to_pylist() if x["action_type"] == "add"]
+            == [
+                x["path"]
+                for x in planning.log_actions(t.handle, include_all=True).to_pylist()
+                if x["action_type"] == "add"
+            ]
         ),
     ),
     "history": as_without_spark("DESCRIBE INDEXTABLES HISTORY '{p}' LIMIT 2"),

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from indextables import AddAction, Table
 from indextables.config.log import CacheSettings, RetrySettings
+from indextables.handle import TableHandle
 from indextables.log.cache import LogCache
 from indextables.log.create import create_table
 from indextables.log.transaction_log import LogSettings, TransactionLog
@@ -49,13 +50,13 @@ def create_on(store: Store, *, partition_columns: tuple[str, ...] = (), attempts
     metadata = MetadataAction(
         id="table", schema_string=schema_to_json(SCHEMA), partition_columns=partition_columns, created_time=0
     )
-    return Table(log, create_table(log, metadata, exist_ok=False, engine_info="test"), _options(attempts))
+    return Table(TableHandle(log, create_table(log, metadata, exist_ok=False, engine_info="test"), _options(attempts)))
 
 
 def open_on(store: Store, *, attempts: int = 10) -> Table:
     """The table on a store, seen by a process that remembers nothing."""
     log = log_on(store, attempts=attempts)
-    return Table(log, log.newest(), _options(attempts))
+    return Table(TableHandle(log, log.newest(), _options(attempts)))
 
 
 def _options(attempts: int) -> dict[str, object]:

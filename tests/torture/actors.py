@@ -252,7 +252,7 @@ def write_once(actor: Actor) -> None:
     app = f"app-{actor.part.seed}-{actor.part.role}"
     for _ in actor.rounds():
         table = actor.open()
-        found = table._snapshot.header.txns.get(app)
+        found = table.handle.snapshot.header.txns.get(app)
         n = found.version + 1 if found is not None else 0
         first = 900 * STRIDE + n * BATCH
         for _again in range(1 + (actor.rng.random() < 0.3)):

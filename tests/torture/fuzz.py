@@ -224,7 +224,7 @@ def _look(path: str) -> None:
     table = Table.open(path)
     table.history()
     table.files(where="id > 3 and day = '2026-11-15'")
-    planning.log_actions(table, include_all=True)
+    planning.log_actions(table.handle, include_all=True)
     table.to_dict()
 
 

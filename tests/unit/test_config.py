@@ -12,7 +12,7 @@ from indextables.config.log import CacheSettings, RetrySettings
 from indextables.config.registry import declared
 from indextables.config.values import parse_duration_ms, parse_size
 from indextables.errors import InvalidInputError, UnknownOptionError
-from indextables.table.handle import _say_there_is_one
+from indextables.handle import _say_there_is_one
 
 
 def test_option_beats_session_beats_table_beats_default() -> None:

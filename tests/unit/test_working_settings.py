@@ -168,8 +168,8 @@ class TestRoomForMerges:
     def test_a_folder_that_is_not_there_yet_and_a_number_that_is_none(self, tmp_path: Path) -> None:
         table = table_of(tmp_path / "t", appends=1)
         handle = Table.open(table.path, options={"indexWriter.tempDirectoryPath": str(tmp_path / "no" / "such")})
-        assert _has_room(handle, 0.000001)
-        assert not _has_room(handle, 1e9)
+        assert _has_room(handle.handle, 0.000001)
+        assert not _has_room(handle.handle, 1e9)
         with pytest.raises(InvalidInputError, match=r"minDiskSpaceGB' cannot be 'nan'"):
             config.resolve(options={"mergeOnWrite.minDiskSpaceGB": "nan"})
 

@@ -54,7 +54,7 @@ _LATER = (
     "indextables.operations.jobs",
     "indextables.operations.merge",
     "indextables.operations.purge",
-    "indextables.operations.repair",
+    "indextables.operations.rebuild",
     "indextables.operations.restore",
     "indextables.operations.salvage",
     "indextables.operations.tags",

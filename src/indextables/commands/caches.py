@@ -32,12 +32,12 @@ from indextables.commands.statement import (
 )
 from indextables.config.splits import SplitCacheSettings
 from indextables.errors import IndexTablesError, InvalidInputError, NotFoundError, StorageError
+from indextables.handle import open_log
 from indextables.log.cache import CacheStats
 from indextables.log.transaction_log import PROCESS_CACHE
 from indextables.model.predicate import Predicate
 from indextables.model.schema import find_column
 from indextables.splits.read.cache import SplitCache
-from indextables.table.handle import open_log
 
 
 @dataclass(frozen=True)

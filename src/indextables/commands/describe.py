@@ -85,7 +85,7 @@ class DescribeTransactionLog(TableCommand):
         yield flag("INCLUDE ALL", self.include_all)
 
     def run(self, session: Session) -> pa.Table:
-        return self.shape(log_actions(session.open(self.table), include_all=self.include_all))
+        return self.shape(log_actions(session.open(self.table).handle, include_all=self.include_all))
 
 
 @dataclass(frozen=True)

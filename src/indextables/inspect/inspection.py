@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.config import Settings
 from indextables.config.log import CompactionSettings, StateWriteSettings
 from indextables.config.upkeep import MergeSettings
 from indextables.errors import InvalidInputError
+from indextables.handle import TableHandle
 from indextables.log import history as log_history
 from indextables.log.checkpoint.checkpointer import StateReport, state_report
 from indextables.log.live_files import pruned_files
@@ -26,8 +26,7 @@ from indextables.model.actions import skipped_table
 from indextables.model.arguments import text as argument_text
 from indextables.model.arguments import whole_number
 from indextables.model.calls import checked_calls
-from indextables.model.column_names import ColumnNames
-from indextables.model.predicate import Predicate, Where, bound_predicate
+from indextables.model.predicate import Where
 from indextables.model.report import Report
 from indextables.model.schema import find_column, is_atomic
 from indextables.model.schema_registry import without_registry
@@ -40,7 +39,6 @@ from indextables.splits.index.analyzers import tokens_table
 from indextables.splits.read.foreign import ForeignReader
 from indextables.splits.read.split_description import component_sizes
 from indextables.splits.read.table_split import SplitEntry
-from indextables.storage.spec import StoreSpec
 
 COMPONENT_SCHEMA = pa.schema(
     [
@@ -200,77 +198,26 @@ class MetricsReport(Report, frozen=True):
         return float(sum(row["value"] for row in rows if labels.items() <= row["labels"].items()))
 
 
-class OpenTable(Protocol):
-    """What looking needs of an open table."""
-
-    _log: TransactionLog
-    _snapshot: Snapshot
-    _pinned: bool
-
-    @property
-    def path(self) -> str:
-        """Where the table is."""
-        ...
-
-    @property
-    def _search_settings(self) -> Settings:
-        """The settings of reading."""
-        ...
-
-    @property
-    def _zone(self) -> str:
-        """The zone of moments in conditions that name none."""
-        ...
-
-    @property
-    def version(self) -> int:
-        """The version the table shows."""
-        ...
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns of the table."""
-        ...
-
-    @property
-    def partition_columns(self) -> list[str]:
-        """The columns the table is partitioned by."""
-        ...
-
-    @property
-    def settings(self) -> Settings:
-        """The settings in force."""
-        ...
-
-    @property
-    def _spec(self) -> StoreSpec: ...
-
-    @property
-    def _names(self) -> ColumnNames: ...
-
-    def _condition(self, where: Where | None) -> Predicate | None: ...
-
-
 @checked_calls
 class Inspection:
     """What can be looked at in a table, by the version that it shows."""
 
-    def __init__(self, table: OpenTable) -> None:
+    def __init__(self, table: TableHandle) -> None:
         self.table = table
 
     @property
     def log(self) -> TransactionLog:
         """The log of the table."""
-        return self.table._log
+        return self.table.log
 
     @property
     def snapshot(self) -> Snapshot:
         """The content of the version that the table shows."""
-        return self.table._snapshot
+        return self.table.snapshot
 
     def files(self, *, where: Where | None = None) -> pa.Table:
         """The live splits, a row each; with `where` only those that may hold a matching row. As `Table.files`."""
-        predicate = self.table._condition(where)
+        predicate = self.table.bind_physical(where)
         return pruned_files(self.snapshot, predicate) if predicate is not None else self.snapshot.all_files
 
     def history(self, *, limit: int | None = None) -> pa.Table:
@@ -281,7 +228,7 @@ class Inspection:
         """What the newest state or checkpoint holds, or the one that a pinned version is read from. As `Table.state`."""
         settings = self.table.settings
         return state_report(
-            self.snapshot if self.table._pinned else self.log.reload(),
+            self.snapshot if self.table.is_pinned else self.log.reload(),
             store=self.log.store,
             compaction=settings.group(CompactionSettings),
             writing=settings.group(StateWriteSettings),
@@ -329,7 +276,7 @@ class Inspection:
         A table that is not partitioned is one partition. Rows of splits that do not say how many count as none.
         """
         names, files = self.table.partition_columns, self.snapshot.all_files
-        physical = self.table._names.columns(names)
+        physical = self.table.names.columns(names)
         totals: dict[tuple[str | None, ...], list[int]] = {}
         columns = (files.column(name).to_pylist() for name in ("partition_values", "num_records", "size"))
         for values, records, size in zip(*columns, strict=True):
@@ -359,7 +306,7 @@ class Inspection:
         chosen = clustering.sort_columns(body, columns if columns is not None else sorts)
         every = columns is None and not chosen
         names = [field.name for field in body if is_atomic(field.type)] if every else chosen
-        known = self.table._names
+        known = self.table.names
         rows = clustering.overview(
             self.snapshot.all_files, known.columns(names), known.physical, known.columns(partitions)
         )
@@ -371,8 +318,8 @@ class Inspection:
     def component_sizes(self, *, where: Where | None = None) -> pa.Table:
         """How many bytes each component of each split takes; `where` chooses splits. As `Table.component_sizes`."""
         table = self.table
-        predicate = bound_predicate(where, table.schema, now_ms=self.log.now_ms(), zone=table._zone)
-        plan = plan_scan(self.snapshot, table._spec, table._search_settings, where=predicate)
+        predicate = table.bind_logical(where)
+        plan = plan_scan(self.snapshot, table.spec, table.search_settings, where=predicate)
         return sizes_of_components(ScanTask(plan, self.log.store))
 
     def analyze(self, column: str, text: str) -> pa.Table:
@@ -383,7 +330,7 @@ class Inspection:
             t.inspect.analyze("message", "Gateway timeout")
         """
         table = self.table
-        fields = query_fields(table.schema, table.partition_columns, table._search_settings)
+        fields = query_fields(table.schema, table.partition_columns, table.search_settings)
         mapping = fields.column(find_column(table.schema, argument_text("column", column)))
         if not mapping.tokenizer:
             message = f"Column {mapping.name!r} is of kind {mapping.shown_kind}, which has no terms of text."

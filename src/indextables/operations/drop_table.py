@@ -7,13 +7,14 @@ Files that are not the table's stay: those of tables in folders below it, and wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import ClassVar
 
 import msgspec
 
 from indextables.errors import CorruptTableError, RefusedError, TableNotFoundError
+from indextables.handle import open_log
 from indextables.log import log_files
 from indextables.log.log_files import listing_of
 from indextables.log.transaction_log import TransactionLog
@@ -127,3 +128,12 @@ def _is_of_the_table(path: str) -> bool:
     name = path.rpartition("/")[2]
     in_own_folder = path.startswith((f"{log_files.LOG}/", f"{VECTOR_FOLDER}/"))
     return in_own_folder or name.endswith((".split", ".split.crc")) or name.startswith(".indextables-tmp-")
+
+
+def drop_table(
+    path: str, *, options: Mapping[str, object] | None, dry_run: bool, progress: Progress
+) -> DropTableReport:
+    """Drop the table at a path, whether it can be opened or not; as `Table.drop` says."""
+    log = open_log(path, options)
+    planned = plan(log)
+    return planned.preview() if dry_run else run(planned, log, progress=progress)

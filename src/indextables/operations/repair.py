@@ -1,380 +1,83 @@
-"""Repair: a log that is lost or damaged, made again from what there is.
+"""`Table.repair`: choose how to repair a table that may not open, and do it.
 
-A lost log is rebuilt from the splits alone: they carry their schema, statistics, partition and mapping. What no split can
-tell is which of the others were removed before the log was lost. A split that was merged or rewritten
-into another one that is there is left out; one that was overwritten or dropped and not yet purged comes back.
-
-A damaged log is mended in place, or copied clean to another place: `salvage.py`.
+A damaged log is repaired in place or copied to another path (`salvage`). A lost log is rebuilt from the splits or read back
+from a replica (`rebuild`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar
+import os
+from collections.abc import Mapping
 
-import pyarrow as pa
-from msgspec import Struct
-
-from indextables.config.indexing import DEFAULT_OPERATOR
-from indextables.errors import (
-    CorruptTableError,
-    NotFoundError,
-    RefusedError,
-    TableNotFoundError,
-    UnsupportedError,
-)
-from indextables.log.create import FirstVersion, create_table
-from indextables.log.log_files import list_log
+from indextables import config
+from indextables.config.splits import ReadSettings
+from indextables.errors import CorruptTableError, InvalidInputError, TableNotFoundError
+from indextables.handle import ENGINE_INFO, log_settings, open_log, open_replica
+from indextables.log.log_files import LOG, list_log
 from indextables.log.replica import Replica
 from indextables.log.transaction_log import TransactionLog
-from indextables.model import protocol as protocols
-from indextables.model.actions import AddAction, MetadataAction
-from indextables.model.column_names import DEFAULT_KEY, NAME_KEY
-from indextables.model.conflicts import Operation
-from indextables.model.report import Progress, Report, silent
-from indextables.model.schema import merge_schemas, normalize, schema_differences, schema_from_json, schema_to_json
-from indextables.model.snapshot import Snapshot
-from indextables.operations.jobs import DRY_RUN, NO_ACTION, SUCCESS
-from indextables.operations.purge import own_files
-from indextables.operations.tags import lost_tags
-from indextables.pools import SPLITS
-from indextables.splits.format.section_table import path_mark
-from indextables.splits.format.source import open_source
-from indextables.splits.index.mapping import settings_of
-from indextables.splits.read.split_description import SplitDescription, describe_split
-from indextables.storage.location import partition_values
-from indextables.storage.store import ObjectInfo, Store
+from indextables.model.report import Progress
+from indextables.operations import rebuild, salvage
+from indextables.operations.rebuild import RepairReport
 
 
-class LeftOut(Struct, frozen=True):
-    """A split that is not in the new log, and why."""
-
-    path: str
-    reason: str
-
-
-class RepairReport(Report, frozen=True):
-    """The figures of a repair. `source_version` is None where there was no log to read."""
-
-    source_path: str
-    target_path: str
-    source_version: int | None
-    total_splits: int
-    valid_splits: int
-    missing_splits: int
-    status: str
-    message: str = ""
-    left_out: tuple[LeftOut, ...] = ()
-    missing_versions: tuple[int, ...] = ()
-    """Versions that are lost or cannot be read; every other one was kept."""
-
-
-class DescribedSplit(Struct, frozen=True):
-    """A split in the store, and what it says of itself."""
-
-    path: str
-    modified_ms: int
-    description: SplitDescription
-
-    @property
-    def replaces(self) -> tuple[str, ...]:
-        """Marks of the splits whose rows it holds."""
-        return self.description.origin.replaces if self.description.origin else ()
+def repair_table(
+    path: str,
+    *,
+    at: str | None,
+    options: Mapping[str, object] | None,
+    dry_run: bool,
+    progress: Progress,
+    from_replica: bool | str = False,
+) -> RepairReport:
+    """Repair the table at a path in place, or with `at` by a clean copy of its log; as `Table.repair` says."""
+    source = open_log(_without_log_folder(path), options, makes_folder=from_replica is not False)
+    if from_replica is not False:
+        replica = _named_replica(from_replica, source, options)
+        if at is not None:
+            raise InvalidInputError("A replica mends the table in its place: give `at` or `from_replica`, not both.")
+        recovered = rebuild.plan_recovery(source, replica, is_readable=_readable(source, options) is not None)
+        if recovered is not None:
+            return recovered.preview() if dry_run else rebuild.recover(recovered, source)
+    parallelism = config.resolve(options=options).group(ReadSettings).parallelism
+    if at is not None:
+        target = open_log(_without_log_folder(at), options)
+        copied = salvage.plan_copy(source, target, parallelism=parallelism)
+        return copied.preview() if dry_run else salvage.copy_log(copied, target, engine_info=ENGINE_INFO)
+    readable = _readable(source, options)
+    if readable is not None:
+        return rebuild.heal(readable, dry_run=dry_run)
+    if not list_log(source.store).is_empty:
+        left = salvage.plan_salvage(source, parallelism=parallelism)
+        return left.preview() if dry_run else salvage.run_salvage(left, source, engine_info=ENGINE_INFO)
+    plan = rebuild.plan_rebuild(source, parallelism=parallelism, progress=progress)
+    return plan.preview() if dry_run else rebuild.rebuild(plan, source, engine_info=ENGINE_INFO)
 
 
-class TableLayout(Struct, frozen=True):
-    """The table that splits make up."""
-
-    schema_json: str
-    partition_columns: tuple[str, ...]
-    configuration: Mapping[str, str]
-    splits: tuple[DescribedSplit, ...]
-
-    def values_of(self, split: DescribedSplit) -> dict[str, str | None] | None:
-        """The partition of a split: as it says itself, else as its folders spell it; None if it fits no partition."""
-        origin = split.description.origin
-        values = dict(origin.partition_values) if origin else partition_values(split.path)
-        if set(values) != set(self.partition_columns):
-            return None
-        return {name: values[name] for name in self.partition_columns}
-
-
-def layout_of(splits: Sequence[DescribedSplit], *, url: str) -> TableLayout:
-    """The layout of the table that these splits, the oldest first, make up. The newest has the last word."""
-    if not splits:
-        raise TableNotFoundError(f"None of the splits at {url} can be read.", path=url)
-    newest_first = [*reversed(splits)]
-    origin = next((split.description.origin for split in newest_first if split.description.origin), None)
-    columns = origin.partition_columns if origin else tuple(partition_values(newest_first[0].path))
-    schema = _schema(newest_first)
-    missing = [pa.field(name, pa.string()) for name in columns if name not in schema.names]
-    schema = pa.schema([*schema, *missing])
-    body = pa.schema([f for f in schema if f.name not in columns])
-    mapping = next((split.description.mapping for split in newest_first if split.description.mapping), None)
-    return TableLayout(
-        schema_json=schema_to_json(schema),
-        partition_columns=columns,
-        configuration={**(settings_of(mapping, body) if mapping else {}), **_operator(splits)},
-        splits=tuple(splits),
-    )
-
-
-def _operator(splits: Sequence[DescribedSplit]) -> dict[str, str]:
-    """What words side by side mean: what the other engine means by them, if it wrote a split of the table."""
-    return {DEFAULT_OPERATOR: "and"} if any(split.description.info is None for split in splits) else {}
-
-
-def _schema(newest_first: Sequence[DescribedSplit]) -> pa.Schema:
-    """Every column of every split; where a split tells the table's schema, its columns and their order as it says."""
-    texts = dict.fromkeys(split.description.origin.schema for split in newest_first if split.description.origin)
-    schemas = [schema_from_json(text) for text in texts]
-    schema = schemas[0] if schemas else normalize(newest_first[0].description.schema)
-    if _were_altered(texts):
-        return schema  # what an older split has and the newest has not was dropped
-    for other in schemas[1:]:
-        schema = merge_schemas(schema, other)
-    for split in newest_first:
-        if split.description.origin is None:
-            names = {name.lower() for name in schema.names}
-            more = [f for f in normalize(split.description.schema) if f.name.lower() not in names]
-            schema = merge_schemas(schema, pa.schema([*schema, *more])) if more else schema
-    return schema
-
-
-def _were_altered(texts: Iterable[str]) -> bool:
-    """Whether schemas, the newest first, tell of columns that were renamed, dropped, widened or given a default."""
-    schemas = list(texts)
-    if any(NAME_KEY in text or DEFAULT_KEY in text for text in schemas):
-        return True
-    newest = schema_from_json(schemas[0]) if schemas else None
-    return newest is not None and any(
-        difference.kind == "type"
-        for text in schemas[1:]
-        for difference in schema_differences(newest, schema_from_json(text))
-    )
-
-
-class RebuildPlan(Report, frozen=True):
-    """What the new log would say."""
-
-    table_path: str
-    total_splits: int
-    valid_splits: int
-    left_out: tuple[LeftOut, ...]
-    unreadable_splits: int
-    layout: TableLayout
-    adds: tuple[AddAction, ...]
-    hidden: ClassVar[tuple[str, ...]] = ("layout", "adds")
-
-    def report(self, status: str) -> RepairReport:
-        """The figures."""
-        replaced = len(self.left_out) - self.unreadable_splits
-        return RepairReport(
-            source_path=self.table_path,
-            target_path=self.table_path,
-            source_version=None,
-            total_splits=self.total_splits,
-            valid_splits=self.valid_splits,
-            missing_splits=self.unreadable_splits,
-            status=status,
-            message=f"{self.valid_splits} splits make up the table; {replaced} had been replaced by others. "
-            "Splits that had been overwritten or dropped, and not yet purged, are part of it again.",
-            left_out=self.left_out,
+def _named_replica(place: bool | str, log: TransactionLog, options: Mapping[str, object] | None) -> Replica:
+    settings = config.resolve(options=options)
+    if isinstance(place, str | os.PathLike) and os.fspath(place):
+        return open_replica(os.fspath(place), log.store.url, settings)
+    if place is not True or log.replica is None:
+        raise InvalidInputError(
+            "Nothing says where the replica is.",
+            hint="Give from_replica='place', or options={'checkpoint.replica.location': 'place'} with from_replica=True.",
         )
-
-    def preview(self) -> RepairReport:
-        """What a dry run reports."""
-        return self.report(DRY_RUN)
+    return log.replica
 
 
-def heal(log: TransactionLog, *, dry_run: bool) -> RepairReport:
-    """What a repair does with a log that can be read: a checkpoint that is damaged is written anew beside it."""
-    snapshot, damage = log.fresh(), log.damage()
-    if damage is not None:
-        protocols.check_writable(snapshot.header.protocol, path=log.store.url)
-    message = "The table can be opened, and its newest checkpoint is what the versions say. verify() looks at the rest."
-    status = NO_ACTION
-    if damage is not None:
-        status = DRY_RUN if dry_run else SUCCESS
-        version = log.checkpoint_version(snapshot) if dry_run else log.checkpoint().version
-        message = f"{damage.message} The checkpoint {'is' if dry_run else 'was'} written anew at version {version}."
-    files = snapshot.files(columns=["path"]).num_rows
-    return RepairReport(
-        source_path=log.store.url,
-        target_path=log.store.url,
-        source_version=snapshot.version,
-        total_splits=files,
-        valid_splits=files,
-        missing_splits=0,
-        status=status,
-        message=message,
-    )
-
-
-class RecoveryPlan(Report, frozen=True):
-    """What a table would be by its replica."""
-
-    table_path: str
-    replica_path: str
-    snapshot: Snapshot
-    total_splits: int
-    unnamed_splits: int
-    """Splits at the table that it does not name: replaced, dropped, or written after the newest version that it knows."""
-    left_out: tuple[LeftOut, ...]
-    lost_tags: tuple[str, ...]
-    """Tags of versions that are not there any more."""
-    hidden: ClassVar[tuple[str, ...]] = ("snapshot",)
-
-    def report(self, status: str, version: int) -> RepairReport:
-        """The figures."""
-        missing = len(self.left_out)
-        message = (
-            f"Version {self.snapshot.version} by the replica at {self.replica_path}, goes on as version {version}. "
-            f"{self.unnamed_splits} splits that are there are not part of it: they were replaced or dropped, or are of "
-            "versions that are lost."
-        )
-        named = ", ".join(f"{name!r} (version {self.snapshot.header.tags[name]})" for name in self.lost_tags)
-        if named:
-            message += f" The tags {named} name versions that are lost: untag(name) gives them up, and lets purges run."
-        return RepairReport(
-            source_path=self.replica_path,
-            target_path=self.table_path,
-            source_version=self.snapshot.version,
-            total_splits=self.total_splits,
-            valid_splits=self.total_splits - missing,
-            missing_splits=missing,
-            status=status,
-            message=message,
-            left_out=self.left_out,
-        )
-
-    def preview(self) -> RepairReport:
-        """What a dry run reports."""
-        return self.report(DRY_RUN, self.snapshot.version + 1)
-
-
-def plan_recovery(log: TransactionLog, replica: Replica, *, is_readable: bool) -> RecoveryPlan | None:
-    """Read what a replica holds of a table and prove it; None if the log can be read and the replica has nothing newer.
-
-    Nothing is changed. RefusedError if what it holds is of another table, or older than what is lost.
-    """
-    settings, newest = log.settings, list_log(log.store).newest
-    plans = []
+def _readable(log: TransactionLog, options: Mapping[str, object] | None) -> TransactionLog | None:
+    """The log with the settings of its table, if the table can be opened."""
     try:
-        candidates = replica.recover(log.reader, settings.read, settings.state_read)
-    except RefusedError:
-        if is_readable:
-            return None
-        raise
-    if is_readable and all(found.snapshot.version <= newest for found in candidates):
+        snapshot = log.reload()
+        snapshot.files(columns=["path"])
+    except (CorruptTableError, TableNotFoundError):
         return None
-    sizes = {info.path: info.size for info in own_files(log.store.list())}
-    for found in candidates:
-        files = found.snapshot.files(columns=["path", "size"])
-        named = dict(zip(files.column("path").to_pylist(), files.column("size").to_pylist(), strict=True))
-        left_out = [
-            LeftOut(p, "it is missing, or has another size") for p, size in named.items() if sizes.get(p) != size
-        ]
-        if len(left_out) < len(named) or (found.is_known and not named):
-            unnamed = sum(1 for path in sizes if path.endswith(".split") and path not in named)
-            lost = tuple(lost_tags(log, found.snapshot.header.tags))
-            plans.append(
-                RecoveryPlan(log.store.url, found.url, found.snapshot, len(named), unnamed, tuple(left_out), lost)
-            )
-    if len(plans) != 1:
-        why = "none of the splits that it names is there" if not plans else "several tables in it have splits there"
-        raise RefusedError(
-            f"The replica at {replica.url} is not used for {log.store.url}: {why}.",
-            hint="Name the folder where the splits of the table lie, and its replica. Nothing was changed.",
-            path=log.store.url,
-        )
-    return plans[0]
+    log.settings = log_settings(config.resolve(options=options, table=snapshot.metadata.configuration))
+    return log
 
 
-def recover(planned: RecoveryPlan, log: TransactionLog) -> RepairReport:
-    """Write the state of a plan into the log, beside what is damaged there, and open the table by it."""
-    version = log.adopt(planned.snapshot).version
-    log.reload()
-    return planned.report(SUCCESS, version)
-
-
-def plan_rebuild(log: TransactionLog, *, parallelism: int, progress: Progress = silent) -> RebuildPlan:
-    """Look at every split below a folder. Nothing is changed."""
-    store = log.store
-    if not list_log(store).is_empty:
-        raise RefusedError(
-            f"There is a log at {store.url}; it is rebuilt only where it is lost.",
-            hint="Table.repair(path) mends it in place, and Table.repair(path, at='another place') writes a clean copy.",
-            path=store.url,
-        )
-    files = [info for info in own_files(store.list()) if info.path.endswith(".split")]
-    if not files:
-        raise TableNotFoundError(f"There are no splits at {store.url} to rebuild a table from.", path=store.url)
-    splits, unreadable = _describe_splits(store, files, parallelism, progress)
-    marks = {mark for split in splits for mark in split.replaces}
-    replaced = [split for split in splits if path_mark(split.path) in marks]
-    layout = layout_of([split for split in splits if split not in replaced], url=store.url)
-    left_out = [*unreadable, *(LeftOut(split.path, "its rows are in another split") for split in replaced)]
-    adds = []
-    for split in layout.splits:
-        values = layout.values_of(split)
-        if values is None:
-            unreadable.append(LeftOut(split.path, "it belongs to a table with other partition columns"))
-            left_out.append(unreadable[-1])
-        else:
-            adds.append(split.description.add_action(values, modification_time=split.modified_ms))
-    return RebuildPlan(store.url, len(files), len(adds), tuple(left_out), len(unreadable), layout, tuple(adds))
-
-
-def rebuild(planned: RebuildPlan, log: TransactionLog, *, engine_info: str) -> RepairReport:
-    """Write the log: one version with everything, and its state."""
-    layout = planned.layout
-    metadata = MetadataAction(
-        id=log.new_id(),
-        schema_string=layout.schema_json,
-        partition_columns=layout.partition_columns,
-        configuration=dict(layout.configuration),
-        created_time=log.now_ms(),
-    )
-    # A name that was dropped must not be given to another column as it is: in doubt the feature stays.
-    doubtful = len({split.description.origin.schema for split in layout.splits if split.description.origin}) > 1
-    features = protocols.EVOLUTION if doubtful or _were_altered([layout.schema_json]) else ()
-    newest = protocols.SUPPORTED_VERSION
-    first = FirstVersion(
-        operation=Operation.REPAIR,
-        protocol=protocols.upgraded(
-            protocols.NEW_TABLE_PROTOCOL, min_reader_version=newest, min_writer_version=newest, features=features
-        ),
-        actions=planned.adds,
-        parameters={"splits": planned.valid_splits},
-    )
-    create_table(log, metadata, exist_ok=False, engine_info=engine_info, first=first)
-    return planned.report(SUCCESS)
-
-
-def splits_described(store: Store, files: Sequence[ObjectInfo], parallelism: int) -> list[DescribedSplit]:
-    """What each split that can be read says of itself, the oldest first."""
-    return _describe_splits(store, files, parallelism, silent)[0]
-
-
-def _describe_splits(
-    store: Store, files: Sequence[ObjectInfo], parallelism: int, progress: Progress
-) -> tuple[list[DescribedSplit], list[LeftOut]]:
-    """What each split says of itself, the oldest first; and those that cannot be read."""
-
-    def look(info: ObjectInfo) -> DescribedSplit | LeftOut:
-        try:
-            description = describe_split(open_source(store, info.path, size=info.size))
-            return DescribedSplit(info.path, info.last_modified_ms or 0, description)
-        except (CorruptTableError, UnsupportedError, NotFoundError) as error:
-            return LeftOut(info.path, error.message)
-
-    splits: list[DescribedSplit] = []
-    unreadable: list[LeftOut] = []
-    for done, split in enumerate(SPLITS.each(look, files, parallelism=parallelism), start=1):
-        if isinstance(split, DescribedSplit):
-            splits.append(split)
-        else:
-            unreadable.append(split)
-        progress(done, len(files), "splits")
-    return sorted(splits, key=lambda split: (split.modified_ms, split.path)), unreadable
+def _without_log_folder(path: str) -> str:
+    """The place of the table, where the place of its log was given."""
+    folder = path.rstrip("/")
+    return folder.removesuffix(f"/{LOG}") if folder.endswith(f"/{LOG}") else path

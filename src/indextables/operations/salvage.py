@@ -29,7 +29,7 @@ from indextables.model.schema_registry import with_mappings
 from indextables.model.snapshot import TAG_TXNS, Base, CommittedVersion, Snapshot, replay
 from indextables.operations.jobs import DRY_RUN, SUCCESS
 from indextables.operations.purge import own_files
-from indextables.operations.repair import LeftOut, RepairReport, layout_of, splits_described
+from indextables.operations.rebuild import LeftOut, RepairReport, layout_of, splits_described
 from indextables.storage.store import ObjectInfo
 
 _SHOWN = 20

@@ -19,6 +19,7 @@ from indextables.errors import (
     RefusedError,
     VersionNotFoundError,
 )
+from indextables.handle import tagged_version
 from indextables.log.history import check_not_purged
 from indextables.log.proposal import Plan
 from indextables.log.transaction_log import TransactionLog
@@ -45,16 +46,6 @@ def tag_name(name: str) -> str:
             tag=given,
         )
     return given
-
-
-def tagged_version(log: TransactionLog, name: str) -> int:
-    """The version that has a name."""
-    tags = log.newest().header.tags
-    version = tags.get(name)
-    if version is None:
-        hint = f"Tags: {', '.join(tags)}." if tags else "It has no tags; versions are numbers."
-        raise VersionNotFoundError(f"{log.store.url} has no tag {name!r}.", hint=hint, path=log.store.url, tag=name)
-    return version
 
 
 def tagged_files(log: TransactionLog, newest: Snapshot) -> frozenset[str]:

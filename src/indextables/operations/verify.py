@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from indextables import config
+from indextables.config.splits import ReadSettings
 from indextables.errors import (
     BadFileError,
     CorruptTableError,
@@ -24,6 +25,7 @@ from indextables.errors import (
     TableNotFoundError,
     UnsupportedError,
 )
+from indextables.handle import open_log
 from indextables.log import log_files
 from indextables.log.checkpoint.state_files import StateFiles
 from indextables.log.checkpoint.state_reader import BaseReader, BaseSearch
@@ -503,3 +505,25 @@ class _SplitCheck(Struct):
             )
             for at in range(0, len(records), _PER_TASK)
         ]
+
+
+def verify_table(
+    path: str,
+    *,
+    full: bool = False,
+    options: Mapping[str, object] | None = None,
+    dry_run: bool = False,
+    progress: Progress = silent,
+    execute: Execute[VerifyTask, Sequence[Finding]] | None = None,
+) -> VerifyReport:
+    """Verify the table at `path`, whether it can be opened or not.
+
+    `options` are settings; `full`, `dry_run`, `progress` and `execute` are as for `Table.verify`.
+    """
+    settings = config.resolve(options=options)
+    log = open_log(path, options)
+    planned = plan(log, full=full)
+    if dry_run:
+        return planned.preview()
+    spec, parallelism = StoreSpec.from_url(path, settings), settings.group(ReadSettings).parallelism
+    return run(planned, log, spec=spec, parallelism=parallelism, execute=execute, progress=progress)

@@ -130,7 +130,7 @@ def _truncate(arguments: Document, settings: Settings) -> Document:
 def _partitions(arguments: Document, settings: Settings) -> Document:
     table = Table.open(arguments["path"], options=settings)
     names = table.partition_columns
-    stored = table._names.columns(names)
+    stored = table.handle.names.columns(names)
     types = [table.schema.field(name).type for name in names]
     # Another engine may spell a value otherwise: Spark is sent one text for one value.
     values = {
@@ -241,7 +241,7 @@ def _alter_properties(table: Table, changes: list[Document]) -> None:
     description = given.pop("comment", "" if "comment" in gone else None)
     settings, words = table_properties(given, table.schema.names)
     set_properties(
-        table,
+        table.handle,
         description=description,
         options=settings,
         properties=words,

@@ -52,7 +52,7 @@ from indextables.spark.source.reader import Frame, parquet_splits
 from indextables.storage.location import join, parse_location, partition_folder
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.vector_files import load_vector
-from indextables.table import Table, planning
+from indextables.table import Table
 
 _INT64 = np.dtype("<i8")
 _FLOAT64 = np.dtype("<f8")
@@ -288,7 +288,7 @@ def table(
         logger.info("%s is read through the data source: %s", opened_table.path, reason)
         return through_source(spark, opened_table, options)
     # Spark reads the splits by the names that these have; what people call the columns is laid over it.
-    view = planning.physical_view(opened_table)
+    view = Table(opened_table.handle.physical_view())
     files = view.files()
     # Where Spark is told paths alone it is not told which rows are deleted.
     ours = parquet_splits(view, files, whole=not has_jvm(spark))
@@ -344,7 +344,7 @@ def through_source(
         "versionAsOf": table.version,
         "frame": Frame.of(table),
         "only": only,
-        "physicalNames": table._viewed is not None or None,
+        "physicalNames": table.handle.viewed is not None or None,
     }
     source = source_options(spark, options, own)
     schema = ReadRequest.parse(SourceOptions.parse(source)).schema(table)
@@ -360,7 +360,7 @@ def _scan(
         return scan_paths(spark, table, files)
     only = "parquet" if some else None
     own = {"path": table.path, "versionAsOf": table.version, "frame": Frame.of(table), "only": only}
-    own["physicalNames"] = table._viewed is not None or None
+    own["physicalNames"] = table.handle.viewed is not None or None
     return native_scan(spark, table, files, source_options(spark, options, own))
 
 

@@ -43,7 +43,7 @@ from indextables.spark.writes import task_splits
 from indextables.storage.spec import StoreSpec, open_table_store
 from indextables.storage.vector_files import VectorWriter
 from indextables.table import Table
-from indextables.table.planning import abandon_write, commit_changes, physical_view, plan_write
+from indextables.table.planning import abandon_write, commit_changes, plan_write
 
 SOURCE = "__indextables_source"
 _BROADCAST_BYTES = 32 << 20
@@ -101,7 +101,7 @@ class MergeTarget:
         """The rows of all splits or of some, each with its file and its row number; with `metadata`, of Spark's too."""
         chosen = self.files if files is None else files
         # Spark reads the splits by the names that these have; what people call the columns is laid over it.
-        view = physical_view(self.table)
+        view = Table(self.table.handle.physical_view())
         places = [f.col("_metadata.file_name").alias(FILE), f.col("_metadata.row_index").alias(ROW)]
         ours = self._ours if files is None else parquet_splits(self.table, files)
         rows = native_scan(self.spark, view, chosen.filter(ours), {}).select("*", *places)
@@ -361,7 +361,7 @@ def commit_rows(
         metrics={f"num{kind.capitalize()}dRecords": counts.get(kind, 0) for kind in ("update", "delete")}
         | {"numInsertedRecords": inserted},
     )
-    version = commit_changes(table, changes, adds)
+    version = commit_changes(table.handle, changes, adds)
     return RowChangeReport(
         table_path=table.path,
         operation=str(operation),
@@ -388,7 +388,7 @@ def _written(
         return None, [], 0
     # Planned once, for the columns of all: those that a merged schema adds belong to the one commit.
     columns = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=merge_schema), rows).schema
-    plan = plan_write(table, arrow_schema(columns), merge_schema=merge_schema)
+    plan = plan_write(table.handle, arrow_schema(columns), merge_schema=merge_schema)
     adds: list[AddAction] = []
     inserted = 0
     try:
@@ -398,7 +398,7 @@ def _written(
                 adds += [with_fields(a, tags={**(a.tags or {}), **tag}, data_change=True) for a in splits]
                 inserted += sum(a.num_records or 0 for a in splits) if frame is new.inserted else 0
     except BaseException:
-        abandon_write(table, plan, adds)
+        abandon_write(table.handle, plan, adds)
         raise
     return plan, adds, inserted
 

@@ -56,7 +56,7 @@ class RowsGone:
         """Delete what workers have written, unless it may be committed."""
         paths = [*self.result.vector_files, *(action.path for action in self.result.adds)]
         if paths:
-            table._log.discard(paths, since=table.version)
+            table.handle.log.discard(paths, since=table.version)
 
 
 @contextmanager
@@ -145,8 +145,8 @@ def _tasks(table: Table, names: Sequence[str]) -> dict[str, DeleteTask]:
     """What is to be done to the splits with these file names, but for the row numbers."""
     paths = {path.rsplit("/", 1)[-1]: path for path in table.files().column("path").to_pylist()}
     nothing = np.empty(0, np.int64)
-    plan = delete.plan_known(table._snapshot, {paths[name]: nothing for name in names}, url=table.path)
-    rewriter = SplitRewriter.of(plan.read.metadata, spec=table._spec, settings=table._search_settings)
+    plan = delete.plan_known(table.handle.snapshot, {paths[name]: nothing for name in names}, url=table.path)
+    rewriter = SplitRewriter.of(plan.read.metadata, spec=table.handle.spec, settings=table.handle.search_settings)
     share = table.settings.group(DeleteSettings).vector_share
     return {
         source.path.rsplit("/", 1)[-1]: DeleteTask(rewriter, source, dict(values), None, None, share)

@@ -67,7 +67,7 @@ def search(
     """
     table = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
     max_rows = None if limit is None else whole_number("limit", limit)
-    bound_predicate(where, table.schema, now_ms=table._log.now_ms(), zone=table._zone)
+    bound_predicate(where, table.schema, now_ms=table.handle.log.now_ms(), zone=table.handle.time_zone)
     own = {
         "query": text("query", query),
         "where": where,
@@ -120,7 +120,7 @@ def count(
         its.count(spark, "/data/logs", query="timeout")
     """
     table = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
-    plan = planning.plan_scan(table, query=query, where=where, columns=())
+    plan = planning.plan_scan(table.handle, query=query, where=where, columns=())
     counted_by_log = [
         entry for entry in plan.splits if query is None and _is_counted(entry.certain or where is None, entry)
     ]
@@ -148,8 +148,8 @@ def aggregate(
         its.aggregate(spark, "/data/logs", {"levels": {"terms": {"field": "level"}}}).show()
     """
     table = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
-    plan = planning.plan_scan(table, query=query, where=where, columns=())
-    aggregations = parse_spec(spec, table.schema, planning.json_columns(table))
+    plan = planning.plan_scan(table.handle, query=query, where=where, columns=())
+    aggregations = parse_spec(spec, table.schema, planning.json_columns(table.handle))
     parts = on_splits(spark, plan, partial(partial_of, aggregations=aggregations), _read_settings(table))
     result = finish(merged(parts), aggregations)
     schema: StructType = readable(schema_to_json(normalize(result.schema)))
@@ -213,7 +213,7 @@ def explain(
         print(its.explain(spark, "/data/logs", query="timeout"))
     """
     table = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
-    plan = planning.plan_scan(table, query=query, where=where, columns=columns)
+    plan = planning.plan_scan(table.handle, query=query, where=where, columns=columns)
     parts: list[list[SplitReport]] = on_splits(spark, plan, split_reports, _read_settings(table))
     report = scan_report(plan, [each for part in parts for each in part])
     figures = {field.name: getattr(report, field.name) for field in fields(report)}

@@ -24,6 +24,7 @@ from pyspark.sql import functions as f
 from indextables import config
 from indextables.config.spark import SparkWriteSettings
 from indextables.errors import InvalidInputError, TableExistsError
+from indextables.handle import open_log
 from indextables.model.actions import AddAction
 from indextables.model.arguments import transaction_id
 from indextables.model.column_names import column_names
@@ -35,7 +36,6 @@ from indextables.spark.overwrites import OVERWRITE_MODE, SESSION_OVERWRITE_MODE,
 from indextables.spark.schemas import arrow_schema, quoted
 from indextables.spark.settings import check_workers, has_jvm, session_of, with_session
 from indextables.table.frame_writer import index_settings
-from indextables.table.handle import open_log
 from indextables.table.planning import abandon_rows, finish_rows, plan_rows
 
 _MOST_TASKS = 100_000

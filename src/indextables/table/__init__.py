@@ -1,6 +1,6 @@
 """Table: every verb a person calls. The verbs delegate; the rooms below do the work."""
 
-from indextables.table.handle import verify_table
+from indextables.operations.verify import verify_table
 from indextables.table.table import Table
 
 open_table = Table.open

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from indextables.config.log import SkipSettings
 from indextables.errors import InvalidInputError, RefusedError
+from indextables.handle import ENGINE_INFO, TableHandle, log_settings
 from indextables.log.checkpoint.state_writer import Compact
 from indextables.log.transaction import Changes, SkipRequest
 from indextables.model import protocol as protocols
@@ -17,7 +18,6 @@ from indextables.model.arguments import number, text, whole_number
 from indextables.model.calls import checked_calls
 from indextables.model.conflicts import Operation
 from indextables.model.report import Report
-from indextables.table.handle import ENGINE_INFO, TableHandle, log_settings
 
 if TYPE_CHECKING:
     from indextables.log.checkpoint.checkpointer import CheckpointReport
@@ -66,8 +66,8 @@ class Administration:
             t.admin.record_skipped_file("splits/split-1.split", "the footer cannot be read")
         """
         table = self.table
-        table._refuse_if_pinned()
-        live = table._log.newest_writable().files(columns=["path"]).column("path").to_pylist()
+        table.check_writable()
+        live = table.log.newest_writable().files(columns=["path"]).column("path").to_pylist()
         if text("path", path) not in live:
             hint = "t.files() lists the splits; paths are relative to the table."
             raise InvalidInputError(f"{path} is no split of {table.path}.", hint=hint, path=path)
@@ -80,7 +80,7 @@ class Administration:
             partition_values,
             None if size is None else whole_number("size", size),
         )
-        version = table._commit(Changes(Operation.SKIP, skips=(request,), engine_info=ENGINE_INFO))
+        version = table.commit(Changes(Operation.SKIP, skips=(request,), engine_info=ENGINE_INFO))
         assert version is not None
         return version
 
@@ -96,11 +96,11 @@ class Administration:
             t.admin.downgrade_protocol(to=3, log_only=True)
         """
         table = self.table
-        table._refuse_if_pinned()
+        table.check_writable()
         if to not in (2, 3):
             raise InvalidInputError(f"A protocol can be written back to 2 or 3, not to {to!r}.", to=to)
-        snapshot = table._log.newest_writable()
-        table._show(snapshot)
+        snapshot = table.log.newest_writable()
+        table.show(snapshot)
         old = snapshot.header.protocol
         if max(old.min_reader_version, old.min_writer_version) <= to:
             raise InvalidInputError(f"{table.path} has protocol {_versions(old)} already.", hint="Nothing was changed.")
@@ -118,8 +118,8 @@ class Administration:
         configuration = {**(snapshot.metadata.configuration or {}), **(_OLD_FORMS if to == 3 else _OLDEST_FORMS)}
         metadata = replace(snapshot.metadata, configuration=configuration)
         changes = Changes(Operation.DOWNGRADE, protocol=lowered, metadata=metadata, engine_info=ENGINE_INFO)
-        committed = table._log.commit(snapshot, changes, keep_up=False)
-        table._show(committed.snapshot)
+        committed = table.log.commit(snapshot, changes, keep_up=False)
+        table.show(committed.snapshot)
         report = self._checkpoint()
         gone = {*(old.reader_features or ())} - {*(lowered.reader_features or ())}
         return DowngradeReport(
@@ -133,9 +133,9 @@ class Administration:
         )
 
     def _checkpoint(self) -> CheckpointReport:
-        log = self.table._log
+        log = self.table.log
         log.settings = log_settings(self.table.settings)
-        return self.table._moved_on(log.checkpoint(compact=Compact.AS_NEEDED))
+        return self.table.show_newest_after(log.checkpoint(compact=Compact.AS_NEEDED))
 
 
 def _versions(protocol: ProtocolAction) -> str:

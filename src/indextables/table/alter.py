@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from indextables import config
 from indextables.config.indexing import IndexingSettings
 from indextables.errors import InvalidInputError
+from indextables.handle import ENGINE_INFO, TableHandle
 from indextables.log.transaction import Changes
 from indextables.model import protocol as protocols
 from indextables.model.arguments import names_list, text, unexpected
@@ -44,9 +45,10 @@ from indextables.model.schema import (
 )
 from indextables.model.schema_registry import without_registry
 from indextables.model.values import decode_value
+from indextables.query.task import ScanTask
 from indextables.splits.index.mapping import INDEX_KEY, DocMapping, decision
 from indextables.table import definition
-from indextables.table.handle import ENGINE_INFO, TableHandle
+from indextables.table.planning import plan_scan
 
 if TYPE_CHECKING:
     from indextables.model.actions import MetadataAction
@@ -69,7 +71,7 @@ class ColumnChange:
     def _path(self, name: str, *, is_parent: bool = False) -> tuple[str, ...]:
         """The column that a name means, in parts, as the schema spells them."""
         given = text("name", name)
-        fields = json.loads(self._table._names.logical_json)["fields"]
+        fields = json.loads(self._table.names.logical_json)["fields"]
         if given in (f["name"] for f in fields):
             return (given,)
         found: list[str] = []
@@ -95,7 +97,7 @@ class ColumnChange:
         return tuple(found)
 
     def _field_at(self, path: tuple[str, ...]) -> SparkJson | None:
-        kind: SparkJson = json.loads(self._table._names.logical_json)
+        kind: SparkJson = json.loads(self._table.names.logical_json)
         field = None
         for part in path:
             field = None
@@ -131,7 +133,7 @@ class ColumnChange:
 
         def change(fields: Fields) -> Fields:
             left = [f for f in fields if logical_name(f) != path[-1]]
-            if all(f["name"] in self._table._partition_columns for f in left) and len(path) == 1:
+            if all(f["name"] in self._table.physical_partition_columns for f in left) and len(path) == 1:
                 raise InvalidInputError(f"{name!r} is the only column that is no partition column.", column=name)
             if not left:
                 raise InvalidInputError(
@@ -179,7 +181,8 @@ class ColumnChange:
         return wide
 
     def _check_without_nulls(self, name: str) -> None:
-        nulls = self._table.count(where=f"`{name.replace('`', '``')}` IS NULL")  # type: ignore[attr-defined]  # a Table's
+        plan = plan_scan(self._table, where=f"`{name.replace('`', '``')}` IS NULL", columns=())
+        nulls = ScanTask(plan, self._table.log.store).count()
         if nulls:
             message = f"Column {name!r} holds {nulls} null(s)."
             raise InvalidInputError(message, hint="Delete or fill those rows first.", column=name)
@@ -195,8 +198,8 @@ class ColumnChange:
     ) -> int:
         """Commit the columns as they are after some changes, one after another."""
         table = self._table
-        table._refuse_if_pinned()
-        old = without_registry(table._snapshot.metadata)
+        table.check_writable()
+        old = without_registry(table.snapshot.metadata)
         protocol = table.protocol
         if features:
             newest = protocols.SUPPORTED_VERSION
@@ -214,7 +217,7 @@ class ColumnChange:
             parameters={key: value for key, value in parameters.items() if value is not None},
             engine_info=ENGINE_INFO,
         )
-        return table._commit(changes) or table.version
+        return table.commit(changes) or table.version
 
     def _changed(self, old: MetadataAction, edits: Sequence[Edit], options: Mapping[str, object]) -> MetadataAction:
         table = self._table
@@ -223,16 +226,16 @@ class ColumnChange:
             schema = changed_at(schema, parent, self._with_new_names(change))
         names = column_names(dumped(schema))
         check_schema(names.logical)
-        before = table._names.logical
+        before = table.names.logical
         check_storable(f for f in names.logical if f.name not in before.names or before.field(f.name).type != f.type)
         config.refuse_settings_of_callers(options)
-        gone = set(table._names.physical.names) - set(names.physical.names)
+        gone = set(table.names.physical.names) - set(names.physical.names)
         configuration = {
             **config.without_columns(old.configuration or {}, gone),
             **definition.by_column(config.table_configuration(names.options(options)), names.physical),
         }
-        definition.check_indexing(names.physical, table._partition_columns, configuration)
-        recorded = with_decisions(schema, names.physical, table._partition_columns, configuration)
+        definition.check_indexing(names.physical, table.physical_partition_columns, configuration)
+        recorded = with_decisions(schema, names.physical, table.physical_partition_columns, configuration)
         return replace(old, schema_string=dumped(recorded), configuration=configuration)
 
     def _with_new_names(self, change: Callable[[Fields], Fields]) -> Callable[[Fields], Fields]:
@@ -248,9 +251,9 @@ class ColumnChange:
         if isinstance(kind, dict):
             empty = column_names('{"type":"struct","fields":[]}')
             arrow = normalize(pa.schema([field_from_json(field)]))
-            named = json.loads(empty.extended(arrow, self._table._new_column_name).schema_json)["fields"][0]
+            named = json.loads(empty.extended(arrow, self._table.new_column_name).schema_json)["fields"][0]
             return {**named, "metadata": {**(field.get("metadata") or {}), **named["metadata"]}}
-        return with_name({**field, "name": self._table._new_column_name(field["name"])}, field["name"])
+        return with_name({**field, "name": self._table.new_column_name(field["name"])}, field["name"])
 
 
 @checked_calls

@@ -22,12 +22,12 @@ from indextables.config.upkeep import (
     PurgeOnWriteSettings,
     PurgeSettings,
 )
+from indextables.handle import ENGINE_INFO, TableHandle, open_log
 from indextables.log.log_files import list_log
 from indextables.model.conflicts import Operation
 from indextables.model.predicate import bind
 from indextables.model.report import Progress
 from indextables.operations import delete, jobs, merge, purge
-from indextables.table.handle import ENGINE_INFO, TableHandle, open_log
 
 if TYPE_CHECKING:
     from indextables.operations.merge import MergeBounds
@@ -54,41 +54,41 @@ def keep_in_order(table: TableHandle, version: int) -> None:
 
 def _expire_after_write(table: TableHandle) -> None:
     """Delete rows that are too old, if there are any, by the columns and settings of the newest version."""
-    newest = table._newest()
+    newest = table.read_newest()
     settings = newest.settings.group(ExpirySettings)
     if not settings.on_write or not settings.column:
         return
-    over = bind(delete.expired_rows(newest.schema, settings, table._log.now_ms()), newest.schema)
-    plan = delete.plan(newest._snapshot, url=table.path, where=newest._names.predicate(over))
+    over = bind(delete.expired_rows(newest.schema, settings, table.log.now_ms()), newest.schema)
+    plan = delete.plan(newest.snapshot, url=table.path, where=newest.names.predicate(over))
     if not plan.removed_splits and not plan.candidates:
         return
-    execute = jobs.in_threads(table._log.store, parallelism=table.settings.group(MergeSettings).parallelism)
+    execute = jobs.in_threads(table.log.store, parallelism=table.settings.group(MergeSettings).parallelism)
     report = delete.run(
         plan,
-        table._log,
-        spec=table._spec,
-        settings=newest._search_settings,
+        table.log,
+        spec=table.spec,
+        settings=newest.search_settings,
         execute=execute,
         engine_info=ENGINE_INFO,
     )
-    table._moved_on(report)
+    table.show_newest_after(report)
 
 
 def _merge_after_write(table: TableHandle, merging: MergeOnWriteSettings, purging: PurgeOnWriteSettings) -> None:
     """Merge, now or in the background, if there are splits enough that are worth it."""
-    bounds = merge.MergeBounds.of(table._settings.group(MergeSettings), target_bytes=merging.target_bytes)
-    snapshot = table._log.fresh()
+    bounds = merge.MergeBounds.of(table.physical_settings.group(MergeSettings), target_bytes=merging.target_bytes)
+    snapshot = table.log.fresh()
     if snapshot.files(columns=["path"]).num_rows < merging.min_splits:
         return
-    groups = merge.plan(snapshot, url=table.path, bounds=bounds, now_ms=table._log.now_ms()).groups
+    groups = merge.plan(snapshot, url=table.path, bounds=bounds, now_ms=table.log.now_ms()).groups
     if sum(len(group.sources) for group in groups) < merging.min_splits:
         return
     if not _has_room(table, merging.min_free_gb):
         return
 
     def work(progress: Progress) -> str | None:
-        log = open_log(table.path, table._options)
-        again = TableHandle(log, log.fresh(), table._options)
+        log = open_log(table.path, table.options)
+        again = TableHandle(log, log.fresh(), table.options)
         if _merge(again, bounds, progress) and purging.enabled and purging.after_merge:
             return _reported(again, "purging", lambda: _purge(again, purging))
         return None
@@ -100,7 +100,7 @@ def _merge_after_write(table: TableHandle, merging: MergeOnWriteSettings, purgin
     job = jobs.JOBS.run(table.path, work, groups=len(groups))
     if job is not None and job.error_message is not None:
         _count_failure(table, job.error_message)
-    table._show(table._log.fresh())
+    table.show(table.log.fresh())
 
 
 def _has_room(table: TableHandle, gigabytes: float) -> bool:
@@ -118,21 +118,21 @@ def _has_room(table: TableHandle, gigabytes: float) -> bool:
 
 def _merge(table: TableHandle, bounds: MergeBounds, progress: Progress) -> bool:
     """Merge small splits; returns whether that made a version."""
-    plan = merge.plan(table._log.fresh(), url=table.path, bounds=bounds, now_ms=table._log.now_ms())
+    plan = merge.plan(table.log.fresh(), url=table.path, bounds=bounds, now_ms=table.log.now_ms())
     if not plan.groups:
         return False
     report = merge.run(
-        plan, table._log, spec=table._spec, settings=table._search_settings, progress=progress, engine_info=ENGINE_INFO
+        plan, table.log, spec=table.spec, settings=table.search_settings, progress=progress, engine_info=ENGINE_INFO
     )
-    return table._moved_on(report).version is not None
+    return table.show_newest_after(report).version is not None
 
 
 def _purge_after_write(table: TableHandle, version: int, purging: PurgeOnWriteSettings, every: int) -> None:
     """Purge at the first write at or after each multiple of so many versions, whoever made the others."""
     due = version - version % every
-    listing = list_log(table._log.store, first_version=due)
+    listing = list_log(table.log.store, first_version=due)
     between = [(v, info) for v, info in listing.versions.items() if due <= v < version]
-    if not any(earlier.info.operation in _WRITES for earlier in table._log.reader.read(between)):
+    if not any(earlier.info.operation in _WRITES for earlier in table.log.reader.read(between)):
         _purge(table, purging)
 
 
@@ -140,8 +140,8 @@ def _purge(table: TableHandle, purging: PurgeOnWriteSettings) -> None:
     """Purge, by the retention periods that hold for a purge that nobody asked for."""
     settings = table.settings.group(PurgeSettings)
     retention = purge.Retention.checked(settings, split_hours=purging.split_hours, log_hours=purging.log_hours)
-    plan = purge.plan(table._log, retention=retention, settings=table.settings.group(RetentionSettings))
-    table._moved_on(purge.run(plan, table._log, settings=settings, engine_info=ENGINE_INFO))
+    plan = purge.plan(table.log, retention=retention, settings=table.settings.group(RetentionSettings))
+    table.show_newest_after(purge.run(plan, table.log, settings=settings, engine_info=ENGINE_INFO))
 
 
 def _reported(table: TableHandle, what: str, act: Callable[[], None]) -> str | None:
@@ -156,5 +156,5 @@ def _reported(table: TableHandle, what: str, act: Callable[[], None]) -> str | N
 
 
 def _count_failure(table: TableHandle, message: str) -> None:
-    table._log.upkeep.failures += 1
-    table._log.upkeep.last_failure = message
+    table.log.upkeep.failures += 1
+    table.log.upkeep.last_failure = message

@@ -16,6 +16,7 @@ from indextables.config.indexing import IndexingSettings
 from indextables.config.registry import declared, is_news
 from indextables.config.upkeep import ExpirySettings, MergeSettings
 from indextables.errors import InvalidInputError, nearest
+from indextables.handle import TableHandle
 from indextables.model.actions import MetadataAction
 from indextables.model.arguments import names_list, unexpected
 from indextables.model.schema import (
@@ -32,7 +33,6 @@ from indextables.operations import clustering, delete
 from indextables.query.plan import query_fields
 from indextables.splits.index.live_indexing import LiveIndexing, same_terms
 from indextables.splits.index.mapping import DocMapping, check_compatible
-from indextables.table.handle import TableHandle
 
 logger = logging.getLogger(__name__)
 
@@ -159,15 +159,15 @@ def _tell_of_ambiguity(configuration: Mapping[str, str], columns: Sequence[str])
 def check_change(table: TableHandle, metadata: MetadataAction) -> None:
     """Refuse metadata that does not fit the table's columns, or the way in which its rows are indexed."""
     configuration = metadata.configuration or {}
-    check_indexing(table._names.physical, table._partition_columns, configuration)
-    if table._snapshot.all_files.num_rows:
-        check_same_index(table._names.physical, table._partition_columns, table._indexing, configuration)
+    check_indexing(table.names.physical, table.physical_partition_columns, configuration)
+    if table.snapshot.all_files.num_rows:
+        check_same_index(table.names.physical, table.physical_partition_columns, table.indexing, configuration)
 
 
 def sort_columns(table: TableHandle, order_by: str | Sequence[str]) -> tuple[str, ...]:
     """What a merge is asked to sort by, in the splits' names."""
     body = pa.schema([field for field in table.schema if field.name not in table.partition_columns])
-    return table._names.columns(clustering.sort_columns(body, order_by))
+    return table.names.columns(clustering.sort_columns(body, order_by))
 
 
 def check_indexing(schema: pa.Schema, partition_columns: Sequence[str], configuration: Mapping[str, str]) -> None:

@@ -66,7 +66,7 @@ def write_table(
         )
     if mode == "ignore":
         return table
-    planning.check_partitioning(table, partitions)
+    planning.check_partitioning(table.handle, partitions)
     check_indexed(table, *columns)
     if mode == "overwrite":
         table.overwrite(data)
@@ -106,20 +106,19 @@ def _create(
     settings = definition.index_options(options, rows.schema, text=text, substring=substring)
     if not definition.has_text_column(rows.schema, settings):
         rows = _suggest_text_column(rows)
-    table, _ = planning.create_with_rows(
-        Table,
+    handle, _ = planning.create_with_rows(
         path,
         rows,
         partition_columns=partitions,
         options=settings,
         exist_ok=mode in ("append", "overwrite"),
     )
-    return table
+    return Table(handle)
 
 
 def check_indexed(table: Table, text: Sequence[str], substring: Sequence[str]) -> None:
     """Refuse columns that an existing table indexes in another way."""
-    fields = planning.query_fields(table)
+    fields = planning.query_fields(table.handle)
     for argument, names in (("text", text), ("substring", substring)):
         for name in names:
             if name not in table.schema.names:

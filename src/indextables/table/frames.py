@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from indextables.errors import InvalidInputError, RefusedError, UnsupportedError
+from indextables.handle import TableHandle
 from indextables.model.arguments import text
 from indextables.model.predicate import Predicate, Where, all_of, bound_predicate
 from indextables.model.report import Report
@@ -32,7 +33,6 @@ from indextables.splits.read.reader import SplitReader
 from indextables.splits.read.table_split import SplitEntry
 from indextables.storage.location import partition_folder
 from indextables.table import planning
-from indextables.table.handle import TableHandle
 
 if TYPE_CHECKING:
     import duckdb
@@ -61,7 +61,7 @@ def parquet_view(table: TableHandle, directory: Path) -> ParquetView:
     plan = planning.plan_scan(table)
     if any("\n" in entry.path for entry in plan.splits):
         raise InvalidInputError(f"{table.path} has splits whose names cannot be files.", path=table.path)
-    task = ScanTask(plan, table._log.store)
+    task = ScanTask(plan, table.log.store)
     aside = directory.with_name(f"{directory.name}.unfinished")
     shutil.rmtree(aside, ignore_errors=True)
     rows = copied = 0
@@ -182,7 +182,7 @@ def lazy_frame(table: TableHandle, *, query: str | None = None, where: Where | N
         both = all_of(parts) if parts else None
         needed = names if names is None or filter_ is None else _columns(names, filter_, table.schema.names)
         plan = planning.plan_scan(table, query=tree, where=both, columns=needed)
-        for batch in limited(ScanTask(plan, table._log.store).batches(), None if filter_ is not None else rows):
+        for batch in limited(ScanTask(plan, table.log.store).batches(), None if filter_ is not None else rows):
             frame = pl.from_arrow(batch)
             assert isinstance(frame, pl.DataFrame)
             shown = frame if filter_ is None else frame.filter(filter_)
@@ -234,7 +234,7 @@ def _searched(table: TableHandle, queries: pa.ChunkedArray) -> pa.Array:
     found = []
     for query in queries.to_pylist():
         plan = planning.plan_scan(table, query=text("query", query))
-        rows = TableSearch.of(plan, score=True).run(table._log.store)
+        rows = TableSearch.of(plan, score=True).run(table.log.store)
         found.append(rows.combine_chunks())
     whole = pa.concat_tables(found) if found else table.schema.empty_table()
     structs = whole.to_struct_array()

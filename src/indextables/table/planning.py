@@ -16,7 +16,7 @@ made for another layout that is a ConflictError, and the write can be repeated.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from msgspec.structs import replace
@@ -31,6 +31,7 @@ from indextables.errors import (
     TableNotFoundError,
     VersionNotFoundError,
 )
+from indextables.handle import ENGINE_INFO, TableHandle, open_log
 from indextables.log.create import create_table
 from indextables.log.history import log_action_rows
 from indextables.log.log_files import LOG
@@ -56,14 +57,12 @@ from indextables.splits.search.snippets import Highlight, Snippet
 from indextables.storage.spec import StoreSpec
 from indextables.table.auto_upkeep import keep_in_order
 from indextables.table.definition import changed_metadata, check_change, new_metadata
-from indextables.table.handle import ENGINE_INFO, TableHandle, open_log
 
 if TYPE_CHECKING:
     from indextables.operations.delete import DeletePlan, RewriteResult
     from indextables.operations.row_write import RowWrite
 
 Options = Mapping[str, object] | None
-T = TypeVar("T", bound=TableHandle)
 
 
 # Reading.
@@ -79,12 +78,12 @@ def plan_scan(
     now_ms: int | None = None,
 ) -> ScanPlan:
     """What a scan has to do, as a value that can travel: `ScanTask(plan.with_splits(...))` does a part of it."""
-    now_ms = table._log.now_ms() if now_ms is None else now_ms
-    predicate = None if where is None else bound_predicate(where, table.schema, now_ms=now_ms, zone=table._zone)
+    now_ms = table.log.now_ms() if now_ms is None else now_ms
+    predicate = None if where is None else bound_predicate(where, table.schema, now_ms=now_ms, zone=table.time_zone)
     return scans.plan_scan(
-        table._snapshot,
-        table._spec,
-        table._search_settings,
+        table.snapshot,
+        table.spec,
+        table.search_settings,
         query=query,
         where=predicate,
         columns=columns,
@@ -136,7 +135,7 @@ def sort_order(table: TableHandle, order_by: str | Sequence[str]) -> tuple[Order
 
     Nothing is left where only the best by score are asked for, which is the order of a search with a limit by itself.
     """
-    names = table._names.logical.names
+    names = table.names.logical.names
     if not isinstance(order_by, list | tuple):
         order_by = text("order_by", order_by)
         given = (order_by,) if order_by in names else tuple(part.strip() for part in order_by.split(","))
@@ -160,7 +159,7 @@ def sort_order(table: TableHandle, order_by: str | Sequence[str]) -> tuple[Order
 
 def query_fields(table: TableHandle) -> QueryFields:
     """The columns as queries name them, worked out once for a version."""
-    return scans.table_fields(table._snapshot, table._spec, table._search_settings)
+    return scans.table_fields(table.snapshot, table.spec, table.search_settings)
 
 
 def json_columns(table: TableHandle) -> tuple[str, ...]:
@@ -172,32 +171,19 @@ def query_tree(table: TableHandle, query: str | None) -> Query | None:
     """A query that somebody has given, in people's names of columns."""
     if query is None:
         return None
-    settings = table._names.settings(table._search_settings)
+    settings = table.names.settings(table.search_settings)
     columns = table.partition_columns
-    return scans.parse_query(query, table.schema, columns, settings, now_ms=table._log.now_ms())
+    return scans.parse_query(query, table.schema, columns, settings, now_ms=table.log.now_ms())
 
 
 def versions(table: TableHandle, *, after: int, until: int) -> Sequence[CommittedVersion]:
     """The versions behind one up to another, as they were committed; one that is gone is named in an error."""
-    return table._log.since(after, until)
+    return table.log.since(after, until)
 
 
 def log_actions(table: TableHandle, *, include_all: bool = False) -> pa.Table:
     """What the log's files say, a row per action: since the newest checkpoint, or everything that is left."""
-    return log_action_rows(table._log, include_all=include_all)
-
-
-def physical_view(table: T) -> T:
-    """The table with its columns called as its splits call them, for whoever reads the splits by himself; read-only."""
-    names = table._names
-    if names.same:
-        return table
-    metadata = replace(table._snapshot.metadata, schema_string=names.physical_json)
-    header = replace(table._snapshot.header, metadata=metadata)
-    options = dict(names.options(table._options))
-    view = type(table)(table._log, replace(table._snapshot, header=header), options, pinned=True)
-    view._viewed = table
-    return view
+    return log_action_rows(table.log, include_all=include_all)
 
 
 # Writing to a table that is there.
@@ -228,7 +214,7 @@ def write_rows(
         user_metadata=user_metadata,
         txn=txn,
     )
-    return finish_write(table, write, write.run(rows.batches, store=table._log.store))
+    return finish_write(table, write, write.run(rows.batches, store=table.log.store))
 
 
 def plan_write(
@@ -244,29 +230,29 @@ def plan_write(
     txn: tuple[str, int] | None = None,
 ) -> RowWrite:
     """Check a write of rows of a schema. The result can travel: `run` it on workers, then `finish_write` once."""
-    table._refuse_if_pinned()
+    table.check_writable()
     _check_folder(table)
     if operation is not Operation.OVERWRITE:
-        table._indexing.check_settled()
+        table.indexing.check_settled()
         if overwrite_schema:
             hint = "Leave out where and dynamic_partitions, or change single columns with table.alter."
             raise InvalidInputError("Only an overwrite of all rows can replace the columns.", hint=hint)
     if overwrite_schema and merge_schema:
         raise InvalidInputError("Columns are replaced or merged, not both.", hint="Give overwrite_schema alone.")
-    with config.named_as_given(table._options):
+    with config.named_as_given(table.options):
         return row_write.plan_row_write(
-            table._spec,
-            table._snapshot.header,
+            table.spec,
+            table.snapshot.header,
             data,
-            recorded=config.resolve(table=table._indexing.configuration),
-            settings=table._settings_under,
-            new_name=table._new_column_name,
+            recorded=config.resolve(table=table.indexing.configuration),
+            settings=table.settings_for,
+            new_name=table.new_column_name,
             overwrite_schema=overwrite_schema,
             operation=operation,
             where=where,
             dynamic_partitions=dynamic_partitions,
             merge_schema=merge_schema,
-            options=table._options,
+            options=table.options,
             user_metadata=user_metadata,
             txn=txn,
         )
@@ -289,21 +275,21 @@ def finish_write(
 
 def commit_changes(table: TableHandle, changes: Changes, added: Sequence[AddAction]) -> int | None:
     """Commit changes to the version that a table shows; splits that were written for them are deleted if it fails."""
-    return table._commit(replace(changes, engine_info=ENGINE_INFO), added)
+    return table.commit(replace(changes, engine_info=ENGINE_INFO), added)
 
 
 def abandon_write(table: TableHandle, write: RowWrite, added: Sequence[AddAction]) -> bool:
     """Delete the splits of a write that failed before its commit; False if the log does not prove that it did."""
-    return abandon_rows(table._log, write, added)
+    return abandon_rows(table.log, write, added)
 
 
 def _return_to(table: TableHandle, write: RowWrite) -> None:
     """Show the version that a write was planned on: of the same table, with the layout its splits have (R15, R18)."""
     _check_same(table, write)
     if table.version != write.read_version:
-        table._snapshot = _planned_snapshot(table, write)
+        table.snapshot = _planned_snapshot(table, write)
         _check_same(table, write)
-    if layout(without_registry(table._snapshot.metadata)) != layout(without_registry(write.table)):
+    if layout(without_registry(table.snapshot.metadata)) != layout(without_registry(write.table)):
         raise ConflictError(
             f"{table.path} is not as it was when these rows were written for it: its columns, its partitions or its "
             "index were changed.",
@@ -321,9 +307,9 @@ def _check_same(table: TableHandle, write: RowWrite) -> None:
 
 def _planned_snapshot(table: TableHandle, write: RowWrite) -> Snapshot:
     try:
-        return table._log.at_version(write.read_version)
+        return table.log.at_version(write.read_version)
     except VersionNotFoundError as gone:
-        if write.where is None and table._log.fresh().version >= write.read_version:
+        if write.where is None and table.log.fresh().version >= write.read_version:
             return Snapshot(write.header)  # cleaned away meanwhile: what the plan holds of it is enough
         raise ConflictError(
             f"The version {write.read_version} of {table.path} that a write was planned on is not there any more.",
@@ -337,9 +323,9 @@ def _commit_rows(
     table: TableHandle, write: RowWrite, added: Sequence[AddAction], parameters: Mapping[str, Any]
 ) -> int | None:
     if write.where is None:
-        return table._commit(write.changes(added, parameters=parameters, engine_info=ENGINE_INFO), added)
+        return table.commit(write.changes(added, parameters=parameters, engine_info=ENGINE_INFO), added)
     try:
-        table._log.fresh()  # a table that took this one's place is told as such, before its splits are missed
+        table.log.fresh()  # a table that took this one's place is told as such, before its splits are missed
         plan, rewrite = _without_matches(table, write.where)
     except BaseException:
         abandon_write(table, write, added)
@@ -347,16 +333,16 @@ def _commit_rows(
     candidates = {path: plan.vectors[path] for path in plan.candidates}
     changes = write.changes(added, parameters=parameters, engine_info=ENGINE_INFO, candidates=candidates)
     splits = [*added, *rewrite.adds]
-    return table._commit(replace(changes, adds=splits, removes=rewrite.removes, vectors=plan.vectors), splits)
+    return table.commit(replace(changes, adds=splits, removes=rewrite.removes, vectors=plan.vectors), splits)
 
 
 def _without_matches(table: TableHandle, where: Predicate) -> tuple[DeletePlan, RewriteResult]:
     """The splits that hold rows which match and others too, written anew with the others only; not committed."""
-    plan = delete.plan(table._snapshot, url=table.path, where=where)
+    plan = delete.plan(table.snapshot, url=table.path, where=where)
     parallelism = table.settings.group(MergeSettings).parallelism
-    execute = tasks.in_threads(table._log.store, parallelism=parallelism)
+    execute = tasks.in_threads(table.log.store, parallelism=parallelism)
     return plan, delete.rewrite(
-        plan, store=table._log.store, spec=table._spec, settings=table._search_settings, execute=execute
+        plan, store=table.log.store, spec=table.spec, settings=table.search_settings, execute=execute
     )
 
 
@@ -364,7 +350,6 @@ def _without_matches(table: TableHandle, where: Predicate) -> tuple[DeletePlan, 
 
 
 def create_with_rows(
-    kind: type[T],
     path: str,
     data: Any,
     *,
@@ -372,8 +357,8 @@ def create_with_rows(
     options: Options = None,
     user_metadata: str | None = None,
     exist_ok: bool = False,
-) -> tuple[T, int | None]:
-    """Create a table (version 0) and append its first rows (version 1, None for no rows); returns it as a `kind`.
+) -> tuple[TableHandle, int | None]:
+    """Create a table (version 0) and append its first rows; return it and the version of the rows (1, None for no rows).
 
     If another creates it meanwhile that is an error, or with `exist_ok` the rows are appended to its table.
     """
@@ -389,7 +374,7 @@ def create_with_rows(
     )
     added = write.run(rows.batches)
     table, version = finish_rows(log, write, added)
-    return kind(log, table._snapshot, options), version
+    return TableHandle(log, table.snapshot, options), version
 
 
 def plan_rows(
@@ -545,9 +530,9 @@ def changed_definition(
     unset: Sequence[str],
 ) -> MetadataAction:
     """The metadata of a table with another name, description or settings, which name columns as people do."""
-    names = table._names
+    names = table.names
     return changed_metadata(
-        without_registry(table._snapshot.metadata),
+        without_registry(table.snapshot.metadata),
         name=name,
         description=description,
         options=names.options(options),
@@ -557,12 +542,12 @@ def changed_definition(
 
 def commit_definition(table: TableHandle, metadata: MetadataAction) -> int | None:
     """Commit metadata that fits the rows that are there; returns the version, None if nothing changed."""
-    old = without_registry(table._snapshot.metadata)
+    old = without_registry(table.snapshot.metadata)
     if metadata == old:
         return None
     check_change(table, metadata)
     reindexes = layout(metadata) != layout(old)
-    return table._commit(Changes(Operation.METADATA, metadata=metadata, reindexes=reindexes, engine_info=ENGINE_INFO))
+    return table.commit(Changes(Operation.METADATA, metadata=metadata, reindexes=reindexes, engine_info=ENGINE_INFO))
 
 
 def with_options(write: RowWrite, options: Mapping[str, object]) -> RowWrite:
@@ -660,7 +645,7 @@ def check_partitioning(table: TableHandle, partition_columns: Sequence[str] | No
 
 def _check_folder(table: TableHandle) -> None:
     """Refuse a local folder that was removed, before splits of no table are written there."""
-    folder = table._log.store.local_path(LOG)
+    folder = table.log.store.local_path(LOG)
     if folder is not None and not folder.is_dir():
         raise TableNotFoundError(f"There is no table at {table.path} any more.", path=table.path)
 

@@ -16,6 +16,7 @@ from indextables import config
 from indextables.config.indexing import IndexingSettings
 from indextables.config.upkeep import MergeSettings
 from indextables.errors import InvalidInputError
+from indextables.handle import ENGINE_INFO, TableHandle
 from indextables.log.transaction import Changes
 from indextables.model import protocol as protocols
 from indextables.model.actions import MetadataAction
@@ -29,7 +30,6 @@ from indextables.model.schema_registry import without_registry
 from indextables.operations import jobs, merge
 from indextables.splits.index.mapping import INDEX_KEY, DocMapping, decided_columns, decision
 from indextables.table import definition
-from indextables.table.handle import ENGINE_INFO, TableHandle
 
 if TYPE_CHECKING:
     from indextables.operations.jobs import Execute
@@ -59,13 +59,13 @@ def reindex(
     execute: Execute[MergeTask, MergeOutcome] | None,
 ) -> ReindexReport:
     """Record how columns are indexed from now on, then write splits anew that index them otherwise."""
-    newest = table._newest()
+    newest = table.read_newest()
     names = _decided_names(newest, columns)
     metadata = _redefined(newest, names, tokenizer)
-    old = without_registry(newest._snapshot.metadata)
+    old = without_registry(newest.snapshot.metadata)
     if dry_run:
         return _rewritten(newest, tuple(names), metadata, where, dry_run=True, progress=progress, execute=execute)
-    table._show(newest._snapshot)
+    table.show(newest.snapshot)
     if metadata != old:
         newest_version = protocols.SUPPORTED_VERSION
         exact = any(c.exact for c in decided_columns(schema_from_json(metadata.schema_string)))
@@ -75,7 +75,7 @@ def reindex(
             min_writer_version=newest_version,
             features=(protocols.DECISIONS, *([protocols.EXACT_FIELDS] if exact else [])),
         )
-        table._commit(
+        table.commit(
             Changes(
                 Operation.REINDEX,
                 metadata=metadata,
@@ -98,10 +98,10 @@ def _decided_names(table: TableHandle, columns: Mapping[str, str] | Sequence[str
 
 def _redefined(table: TableHandle, columns: Mapping[str, str | None], tokenizer: str | None) -> MetadataAction:
     """The metadata that says how the columns are indexed from now on; what does not fit is an error."""
-    old = without_registry(table._snapshot.metadata)
-    names = table._names
+    old = without_registry(table.snapshot.metadata)
+    names = table.names
     physical = {names.column(name): kind for name, kind in columns.items()}
-    known = dict(table._indexing.configuration)
+    known = dict(table.indexing.configuration)
     configuration: dict[str, str] = {}
     for key, value in known.items():
         match = config.REGISTRY.lookup(key)
@@ -119,8 +119,8 @@ def _redefined(table: TableHandle, columns: Mapping[str, str | None], tokenizer:
             configuration[f"indexing.typemap.{name}"] = kind
         if tokenizer is not None:
             configuration[f"indexing.tokenizer.{name}"] = tokenizer
-    definition.check_indexing(names.physical, table._partition_columns, configuration)
-    body = pa.schema([f for f in names.physical if f.name not in table._partition_columns])
+    definition.check_indexing(names.physical, table.physical_partition_columns, configuration)
+    body = pa.schema([f for f in names.physical if f.name not in table.physical_partition_columns])
     mapping = DocMapping.from_settings(body, config.resolve(table=configuration).group(IndexingSettings))
     schema = json.loads(old.schema_string)
     for field in schema["fields"]:
@@ -142,15 +142,17 @@ def _rewritten(
     execute: Execute[MergeTask, MergeOutcome] | None,
 ) -> ReindexReport:
     """Write the splits anew that index a column otherwise than was decided, as far as `where` chooses them."""
-    snapshot = table._log.fresh()
+    snapshot = table.log.fresh()
     if dry_run:
         snapshot = replace(snapshot, header=replace(snapshot.header, metadata=metadata))
     chosen = (
-        None if where is None else partition_predicate(where, table.schema, table.partition_columns, zone=table._zone)
+        None
+        if where is None
+        else partition_predicate(where, table.schema, table.partition_columns, zone=table.time_zone)
     )
-    bounds = merge.MergeBounds.of(table._settings.group(MergeSettings))
-    now_ms = table._log.now_ms()
-    physical = table._names.optional_predicate(chosen)
+    bounds = merge.MergeBounds.of(table.physical_settings.group(MergeSettings))
+    now_ms = table.log.now_ms()
+    physical = table.names.optional_predicate(chosen)
     plan = merge.plan(snapshot, url=table.path, bounds=bounds, now_ms=now_ms, where=physical, only_wrong=True)
     files = sum(len(group.sources) for group in plan.groups)
     if dry_run or not files:
@@ -159,15 +161,15 @@ def _rewritten(
         return ReindexReport(table.path, status, columns, 0, files, None, message)
     report = merge.run(
         plan,
-        table._log,
-        spec=table._spec,
-        settings=table._search_settings,
+        table.log,
+        spec=table.spec,
+        settings=table.search_settings,
         execute=execute,
         progress=progress,
         engine_info=ENGINE_INFO,
     )
-    table._moved_on(report)
-    left = merge.plan(table._log.fresh(), url=table.path, bounds=bounds, now_ms=now_ms, only_wrong=True, cooling=True)
+    table.show_newest_after(report)
+    left = merge.plan(table.log.fresh(), url=table.path, bounds=bounds, now_ms=now_ms, only_wrong=True, cooling=True)
     rest = sum(len(group.sources) for group in left.groups)
     message = f"{counted(report.merged_files, 'split')} {was(report.merged_files)} written anew; {rest} are left."
     return ReindexReport(table.path, jobs.SUCCESS, columns, report.merged_files, rest, report.version, message)

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from indextables.config.upkeep import DeleteSettings, MergeSettings, PurgeSettings
 from indextables.errors import InvalidInputError
+from indextables.handle import ENGINE_INFO, TableHandle
 from indextables.log.transaction import Changes
 from indextables.model import predicate as predicates
 from indextables.model.actions import AddAction
@@ -49,7 +50,6 @@ from indextables.splits.search.match import find_rows
 from indextables.storage.vector_files import VectorWriter
 from indextables.table import planning
 from indextables.table.auto_upkeep import keep_in_order
-from indextables.table.handle import ENGINE_INFO, TableHandle
 
 _ROW = "__row"
 _SOURCE = "__source"
@@ -70,13 +70,13 @@ class RowChange(Struct):
     @classmethod
     def of(cls, table: TableHandle, operation: Operation) -> RowChange:
         """A change of the newest version."""
-        table._refuse_if_pinned()
-        return cls(table, table._newest(), operation)
+        table.check_writable()
+        return cls(table, table.read_newest(), operation)
 
     @property
     def read(self) -> Snapshot:
         """The version on which it is decided which rows change."""
-        return self.table._snapshot
+        return self.table.snapshot
 
     def drop(self, path: str, places: RowSet, stored_rows: int) -> None:
         """Let rows of a split go, by their numbers in its file. They must be part of the table."""
@@ -105,7 +105,7 @@ class RowChange(Struct):
         try:
             planned, result = self._rewritten()
         except BaseException:
-            table._log.discard([action.path for action in added], since=self.read.version)
+            table.log.discard([action.path for action in added], since=self.read.version)
             raise
         splits = [*added, *result.adds]
         changes = Changes(
@@ -114,15 +114,15 @@ class RowChange(Struct):
             removes=result.removes,
             vectors=planned.vectors,
             deletions=result.deletions,
-            writer=VectorWriter(table._log.store),
+            writer=VectorWriter(table.log.store),
             keys=keys,
             parameters=dict(parameters),
             metrics=dict(metrics),
             user_metadata=user_metadata,
             engine_info=ENGINE_INFO,
         )
-        committed = table._log.commit(self.read, changes, written=[action.path for action in splits])
-        self.origin._show(committed.snapshot)
+        committed = table.log.commit(self.read, changes, written=[action.path for action in splits])
+        self.origin.show(committed.snapshot)
         if committed.version is not None:
             keep_in_order(self.origin, committed.version)
         return committed.version
@@ -136,10 +136,10 @@ class RowChange(Struct):
         parallelism = table.settings.group(MergeSettings).parallelism
         return planned, delete.rewrite(
             planned,
-            store=table._log.store,
-            spec=table._spec,
-            settings=table._search_settings,
-            execute=tasks.in_threads(table._log.store, parallelism=parallelism),
+            store=table.log.store,
+            spec=table.spec,
+            settings=table.search_settings,
+            execute=tasks.in_threads(table.log.store, parallelism=parallelism),
             vector_share=table.settings.group(DeleteSettings).vector_share,
         )
 
@@ -157,14 +157,14 @@ def delete_rows(
     execute: Execute[DeleteTask, DeleteOutcome] | None,
 ) -> delete.DeleteReport:
     """Delete the rows that match; see `Table.delete`."""
-    table._refuse_if_pinned()
+    table.check_writable()
     if where is None and query is None:
         hint = "Give where=..., query=..., or both; overwrite() replaces every row."
         raise InvalidInputError("Nothing says which rows to delete.", hint=hint)
-    table = table._newest()
-    snapshot, settings = table._snapshot, table._search_settings
+    table = table.read_newest()
+    snapshot, settings = table.snapshot, table.search_settings
     tree, predicate = _condition_of(table, where, query)
-    names = table._names
+    names = table.names
     plan = delete.plan(
         snapshot,
         url=table.path,
@@ -172,15 +172,15 @@ def delete_rows(
         query=None if tree is None else scans.physical_query(tree, names),
     )
     if dry_run:
-        scan = scans.plan_scan(snapshot, table._spec, settings, query=tree, where=predicate, columns=())
-        return plan.preview(ScanTask(scan, table._log.store).count())
+        scan = scans.plan_scan(snapshot, table.spec, settings, query=tree, where=predicate, columns=())
+        return plan.preview(ScanTask(scan, table.log.store).count())
     parallelism = table.settings.group(MergeSettings).parallelism
     return delete.run(
         plan,
-        table._log,
-        spec=table._spec,
+        table.log,
+        spec=table.spec,
         settings=settings,
-        execute=execute or tasks.in_threads(table._log.store, parallelism=parallelism),
+        execute=execute or tasks.in_threads(table.log.store, parallelism=parallelism),
         progress=progress,
         engine_info=ENGINE_INFO,
     )
@@ -193,29 +193,29 @@ def erase_rows(
     if where is None:
         hint = 'Give where=...; where="true" erases every row.'
         raise InvalidInputError("Nothing says which rows to erase.", hint=hint)
-    table = table._newest()
-    condition = table._condition(where)
+    table = table.read_newest()
+    condition = table.bind_physical(where)
     assert condition is not None
     hours = None if retention_hours is None else number("retention_hours", retention_hours, "hours")
     eraser = erase.Eraser.of(
-        table._snapshot,
-        table._log,
+        table.snapshot,
+        table.log,
         where=condition,
         retention=Retention.checked(table.settings.group(PurgeSettings), split_hours=hours, log_hours=hours),
-        spec=table._spec,
-        settings=table._search_settings,
+        spec=table.spec,
+        settings=table.search_settings,
         progress=progress,
         engine_info=ENGINE_INFO,
     )
-    return eraser.preview(table._snapshot) if dry_run else eraser.run(table._snapshot)
+    return eraser.preview(table.snapshot) if dry_run else eraser.run(table.snapshot)
 
 
 def _condition_of(table: TableHandle, where: Where | None, query: str | None) -> tuple[Query | None, Predicate | None]:
     """What rows are to match, understood once: a moment that is relative to the clock is the same for every split."""
-    clock, settings, partitions = table._log.now_ms(), table._search_settings, table.partition_columns
-    settings = table._names.settings(settings)
+    clock, settings, partitions = table.log.now_ms(), table.search_settings, table.partition_columns
+    settings = table.names.settings(settings)
     tree = None if query is None else parse_query(query, table.schema, partitions, settings, now_ms=clock)
-    return tree, bound_predicate(where, table.schema, now_ms=clock, zone=table._zone)
+    return tree, bound_predicate(where, table.schema, now_ms=clock, zone=table.time_zone)
 
 
 # Updating rows that match.
@@ -247,14 +247,14 @@ def update(
     schema = table.schema
     computes = _assignments(assignments, schema)
     tree, predicate = _condition_of(table, where, query)
-    scan = scans.plan_scan(change.read, table._spec, table._search_settings, query=tree, where=predicate)
-    task = ScanTask(scan, table._log.store)
+    scan = scans.plan_scan(change.read, table.spec, table.search_settings, query=tree, where=predicate)
+    task = ScanTask(scan, table.log.store)
     if dry_run:
         return _update_report(table, task.count(), len(scan.splits), None, dry_run=True)
     write = planning.plan_write(table, schema, operation=Operation.UPDATE)
     batches = _updated(task, change, computes)
     added = [
-        replace(a, tags={**(a.tags or {}), CHANGE_TAG: UPDATED}) for a in write.run(batches, store=table._log.store)
+        replace(a, tags={**(a.tags or {}), CHANGE_TAG: UPDATED}) for a in write.run(batches, store=table.log.store)
     ]
     condition = {"where": predicate, "query": tree}
     parameters = {name: str(value) for name, value in condition.items() if value is not None}
@@ -379,9 +379,9 @@ def upsert(
     table = change.table
     rows_in = incoming(data, table.schema.names, schema=table.schema)
     write = planning.plan_write(table, rows_in.schema, operation=Operation.UPSERT)
-    source = _source(_whole(rows_in), on, table._names, table.path)
-    scan = scans.plan_scan(change.read, table._spec, table._search_settings, where=source.condition)
-    task = ScanTask(scan, table._log.store)
+    source = _source(_whole(rows_in), on, table.names, table.path)
+    scan = scans.plan_scan(change.read, table.spec, table.search_settings, where=source.condition)
+    task = ScanTask(scan, table.log.store)
     matches = _matches(task, source) if source.condition is not None else _Matches()
     inserts = (
         source.rows.take(_unmatched(source.rows.num_rows, matches.matched)) if when_not_matched == "insert" else None
@@ -398,7 +398,7 @@ def upsert(
         for split, entry, rows in matches.splits:
             change.drop(entry.path, split.places(rows), split.stored_rows)
     added: list[AddAction] = []
-    store = table._log.store
+    store = table.log.store
     try:
         if when_matched == "update":
             new = write.run(_replacements(matches, source), store=store)
@@ -406,13 +406,13 @@ def upsert(
         if inserts is not None and inserts.num_rows:
             added += write.run(inserts.to_batches(), store=store)
     except BaseException:
-        table._log.discard([action.path for action in added], since=change.read.version)
+        table.log.discard([action.path for action in added], since=change.read.version)
         raise
     version = change.commit(
         added,
         parameters={"on": list(source.on), "whenMatched": when_matched, "whenNotMatched": when_not_matched},
         metrics={f"num{what.title()}Records": count for what, count in counts.items()},
-        keys=table._names.optional_predicate(source.condition) if counts["inserted"] else None,
+        keys=table.names.optional_predicate(source.condition) if counts["inserted"] else None,
         user_metadata=user_metadata,
     )
     return _upsert_report(table, source, counts, searched, version)

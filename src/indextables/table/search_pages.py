@@ -19,13 +19,13 @@ import pyarrow as pa
 from msgspec import Meta, Struct
 
 from indextables.errors import InvalidInputError, VersionNotFoundError
+from indextables.handle import TableHandle, older_snapshot, open_log
 from indextables.model.arguments import text, whole_number
 from indextables.model.predicate import Where
 from indextables.model.values import decode_value, encode_value
 from indextables.query.search import PageEnd, TableSearch
 from indextables.splits.search.order import key_types
 from indextables.table import planning
-from indextables.table.handle import TableHandle, older_snapshot, open_log
 
 
 class SearchPage(Struct, frozen=True):
@@ -85,7 +85,7 @@ def search_page(
     """One page of the rows that match, the first one or that behind a token; what is `shown` is as for a search."""
     token = None if search_after is None else PageToken.parse(text("search_after", search_after))
     paged = table if token is None else _at(table, token)
-    now_ms = paged._log.now_ms() if token is None else token.now_ms
+    now_ms = paged.log.now_ms() if token is None else token.now_ms
     rows = whole_number("limit", limit, low=1)
     search = planning.plan_search(
         paged, query, where=where, limit=rows, order_by=order_by, paged=True, now_ms=now_ms, **shown
@@ -95,13 +95,13 @@ def search_page(
 
 def _at(table: TableHandle, token: PageToken) -> TableHandle:
     """The table at the version of a token."""
-    if token.table != table._snapshot.metadata.id:
+    if token.table != table.snapshot.metadata.id:
         hint = "Search the table that the page was of, or begin anew without search_after."
         raise InvalidInputError(f"The token is of another table than {table.path}.", hint=hint)
-    if token.version == table._snapshot.version:
+    if token.version == table.snapshot.version:
         return table
-    log = open_log(table.path, table._options)
-    return TableHandle(log, older_snapshot(log, token.version), table._options, pinned=True)
+    log = open_log(table.path, table.options)
+    return TableHandle(log, older_snapshot(log, token.version), table.options, pinned=True)
 
 
 def page_behind(table: TableHandle, search: TableSearch, token: PageToken | None, *, now_ms: int) -> SearchPage:
@@ -112,18 +112,18 @@ def page_behind(table: TableHandle, search: TableSearch, token: PageToken | None
             raise _another_search()
         _check_version(table, token)
         end = token.end(types)
-    rows, end = search.page(table._log.store, end)
+    rows, end = search.page(table.log.store, end)
     if end is None:
-        return SearchPage(rows, None, table._snapshot.version)
+        return SearchPage(rows, None, table.snapshot.version)
     keys = {name: _shown(end.keys.column(name)[0]) for name in end.keys.column_names}
-    table_id, version = table._snapshot.metadata.id, table._snapshot.version
-    txn = next(reversed(table._snapshot.header.recent_txn_ids), "")
+    table_id, version = table.snapshot.metadata.id, table.snapshot.version
+    txn = next(reversed(table.snapshot.header.recent_txn_ids), "")
     return SearchPage(rows, str(PageToken(table_id, version, now_ms, digest, end.split, end.row, keys, txn)), version)
 
 
 def _check_version(table: TableHandle, token: PageToken) -> None:
     """Refuse a version that has only the number of the one that the page was of."""
-    txn_ids = table._snapshot.header.recent_txn_ids
+    txn_ids = table.snapshot.header.recent_txn_ids
     if token.txn and txn_ids and token.txn not in txn_ids:
         raise VersionNotFoundError(
             f"Version {token.version} of {table.path} is not the one that the page was of: another has its number since the "

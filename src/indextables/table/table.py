@@ -9,7 +9,6 @@ table that was opened at an older version is to be changed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,11 +19,12 @@ from indextables.config.log import CheckpointSettings, RetentionSettings, StateW
 from indextables.config.splits import PrewarmSettings, ReadSettings
 from indextables.config.upkeep import ExpirySettings, MergeSettings, PurgeSettings
 from indextables.errors import InvalidInputError, shown
+from indextables.handle import ENGINE_INFO, TableHandle, older_snapshot, open_log, version_of
 from indextables.inspect import figures, inspection
 from indextables.log.checkpoint.checkpointer import checkpoint_preview
 from indextables.log.checkpoint.state_writer import Compact
 from indextables.log.create import create_table
-from indextables.log.transaction import Changes, Transaction, accepted
+from indextables.log.transaction import Changes, Transaction
 from indextables.model import protocol as protocols
 from indextables.model.arguments import (
     Moment,
@@ -38,9 +38,21 @@ from indextables.model.arguments import (
 )
 from indextables.model.calls import checked_calls, class_only
 from indextables.model.conflicts import Operation
-from indextables.model.predicate import Where, partition_predicate
+from indextables.model.predicate import Where
 from indextables.model.report import Progress, silent
-from indextables.operations import delete, drop_partitions, merge, purge, restore, tags, truncate, verify
+from indextables.operations import (
+    delete,
+    drop_partitions,
+    drop_table,
+    merge,
+    purge,
+    repair,
+    restore,
+    tags,
+    truncate,
+    verify,
+)
+from indextables.operations.table_transaction import begin_transaction
 from indextables.query import explain as explaining
 from indextables.query.aggregate import result as aggregation
 from indextables.query.change_feed import ChangeTask, change_feed, changes_between
@@ -51,22 +63,22 @@ from indextables.table import (
     alter,
     definition,
     frames,
-    handle,
     planning,
     reindex,
     row_changes,
     search_pages,
 )
-from indextables.table.handle import ENGINE_INFO, TableHandle, older_snapshot, open_log, version_of
 
 if TYPE_CHECKING:
     import duckdb
     import polars as pl
 
+    from indextables.config import Settings
     from indextables.inspect.figures import Plots
     from indextables.inspect.inspection import Inspection, MetricsReport, Prewarmed
     from indextables.log.cache import CacheStats
     from indextables.log.checkpoint.checkpointer import CheckpointReport, StateReport
+    from indextables.model.actions import MetadataAction, ProtocolAction
     from indextables.operations.delete import DeleteOutcome, DeleteReport, DeleteTask
     from indextables.operations.drop_partitions import DropReport
     from indextables.operations.drop_table import DropTableReport
@@ -74,7 +86,7 @@ if TYPE_CHECKING:
     from indextables.operations.jobs import Execute
     from indextables.operations.merge import MergeOutcome, MergeReport, MergeTask
     from indextables.operations.purge import PurgeReport
-    from indextables.operations.repair import RepairReport
+    from indextables.operations.rebuild import RepairReport
     from indextables.operations.restore import RestoreReport
     from indextables.operations.truncate import TruncateReport
     from indextables.operations.verify import Finding, VerifyReport, VerifyTask
@@ -90,13 +102,16 @@ T = TypeVar("T", bound="Table")
 
 
 @checked_calls
-class Table(TableHandle):
+class Table:
     """A table of full-text search indexes. Open one with `Table.open(path)`, make one with `Table.create(path, ...)`.
 
     `where` is everywhere SQL text such as "level = 'ERROR'", a `pyarrow.compute` expression, or a predicate tree; `query`
     is text of the query language: words, "a phrase", column:word, column:>5, AND, OR, NOT. `len(t)` counts the rows,
     iterating yields them, each as a dict.
     """
+
+    def __init__(self, handle: TableHandle) -> None:
+        self._handle = handle
 
     # Opening and creating.
 
@@ -122,9 +137,9 @@ class Table(TableHandle):
         log = open_log(path, options)
         if version is None and timestamp is None:
             seconds = None if max_staleness is None else number("max_staleness", max_staleness, "seconds")
-            return cls(log, log.newest(max_staleness_seconds=seconds), options)
+            return cls(TableHandle(log, log.newest(max_staleness_seconds=seconds), options))
         older = older_snapshot(log, version_of(log, version=version, timestamp=timestamp))
-        return cls(log, older, options, pinned=True)
+        return cls(TableHandle(log, older, options, pinned=True))
 
     @classmethod
     def create(
@@ -161,11 +176,61 @@ class Table(TableHandle):
             name=name,
             description=description,
         )
-        return cls(log, create_table(log, metadata, exist_ok=exist_ok, engine_info=ENGINE_INFO), options)
+        snapshot = create_table(log, metadata, exist_ok=exist_ok, engine_info=ENGINE_INFO)
+        return cls(TableHandle(log, snapshot, options))
 
     def refresh(self: T) -> T:
         """The table at its newest version, which can be changed: `t = t.refresh()`."""
-        return self._following(self._log.newest())
+        return type(self)(self.handle.with_snapshot(self.handle.log.newest()))
+
+    # What the table is.
+
+    @property
+    def handle(self) -> TableHandle:
+        """The log, snapshot and settings of the table, for the other packages of this library. It may change."""
+        return self._handle
+
+    @property
+    def path(self) -> str:
+        """Path or URL of the table."""
+        return self.handle.path
+
+    @property
+    def version(self) -> int:
+        """The version that is shown."""
+        return self.handle.version
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the table."""
+        return self.handle.schema
+
+    @property
+    def partition_columns(self) -> list[str]:
+        """The columns by which the table is partitioned."""
+        return self.handle.partition_columns
+
+    @property
+    def metadata(self) -> MetadataAction:
+        """Identity, schema, partitioning and configuration."""
+        return self.handle.metadata
+
+    @property
+    def protocol(self) -> ProtocolAction:
+        """Which readers and writers the table needs."""
+        return self.handle.protocol
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force: options, then the configuration of the table, then defaults."""
+        return self.handle.settings
+
+    def to_dict(self) -> dict[str, Any]:
+        """What the table is, as plain values."""
+        return self.handle.to_dict()
+
+    def __repr__(self) -> str:
+        return f"Table({self.path!r}, version={self.version})"
 
     # Finding rows.
 
@@ -208,8 +273,10 @@ class Table(TableHandle):
                 raise InvalidInputError("search_after takes a limit, and no offset.", hint="Write limit=100.")
             ways = {"where": where, "order_by": order_by, **shown}
             return self.search_page(query, limit=limit, search_after=search_after, **ways).rows
-        search = planning.plan_search(self, query, where=where, limit=limit, offset=offset, order_by=order_by, **shown)
-        return search.run(self._log.store)
+        search = planning.plan_search(
+            self.handle, query, where=where, limit=limit, offset=offset, order_by=order_by, **shown
+        )
+        return search.run(self.handle.log.store)
 
     def search_page(
         self,
@@ -235,7 +302,7 @@ class Table(TableHandle):
         """
         shown = {"columns": columns, "score": score, "snippet": snippet, "highlight": highlight}
         return search_pages.search_page(
-            self, query, limit=limit, where=where, order_by=order_by, search_after=search_after, **shown
+            self.handle, query, limit=limit, where=where, order_by=order_by, search_after=search_after, **shown
         )
 
     def count(self, *, query: str | None = None, where: Where | None = None) -> int:
@@ -252,7 +319,7 @@ class Table(TableHandle):
 
             t.aggregate({"levels": {"terms": {"field": "level"}}}, query="timeout")
         """
-        return aggregation.aggregate_table(self._task(query, where, ()), spec, planning.json_columns(self))
+        return aggregation.aggregate_table(self._task(query, where, ()), spec, planning.json_columns(self.handle))
 
     def explain(
         self, *, query: str | None = None, where: Where | None = None, columns: Sequence[str] | None = None
@@ -273,7 +340,7 @@ class Table(TableHandle):
             t.prewarm(columns=["message"], where="day = '2026-11-02'")
         """
         defaults = self.settings.group(PrewarmSettings)
-        names = self._names.columns(inspection.warmed_columns(self.schema, columns, defaults.fields))
+        names = self.handle.names.columns(inspection.warmed_columns(self.schema, columns, defaults.fields))
         strict = self.settings.group(ReadSettings).fail_on_missing_field
         condition = defaults.partition_filter or None if where is None else where
         return inspection.prewarm(self._task(where=condition), names, strict=strict)
@@ -292,8 +359,8 @@ class Table(TableHandle):
         """
         first = whole_number("from_version", from_version)
         last = None if to_version is None else whole_number("to_version", to_version)
-        changes = changes_between(self._log, first, self.version if last is None else last, newest=self.version)
-        return change_feed(self._log, ChangeTask.of(planning.plan_scan(self, columns=columns), changes))
+        changes = changes_between(self.handle.log, first, self.version if last is None else last, newest=self.version)
+        return change_feed(self.handle.log, ChangeTask.of(planning.plan_scan(self.handle, columns=columns), changes))
 
     # The rows for other libraries.
 
@@ -342,7 +409,7 @@ class Table(TableHandle):
 
             t.scan_polars().filter(pl.col("status") >= 500).select("message").collect()
         """
-        return frames.lazy_frame(self, query=query, where=where)
+        return frames.lazy_frame(self.handle, query=query, where=where)
 
     def to_duckdb(
         self, connection: duckdb.DuckDBPyConnection | None = None, name: str | None = None
@@ -356,7 +423,7 @@ class Table(TableHandle):
 
             t.to_duckdb(name="logs").sql("SELECT level, count(*) FROM logs_search('timeout') GROUP BY level")
         """
-        return frames.duckdb_view(self, connection, name)
+        return frames.duckdb_view(self.handle, connection, name)
 
     def to_parquet_view(self, directory: str) -> ParquetView:
         """Write the rows of this version as plain Parquet files to a new `directory`, for readers that know no tables.
@@ -367,7 +434,7 @@ class Table(TableHandle):
 
             t.to_parquet_view("/data/logs-parquet")
         """
-        return frames.parquet_view(self, Path(check_characters(text("directory", directory))))
+        return frames.parquet_view(self.handle, Path(check_characters(text("directory", directory))))
 
     def __len__(self) -> int:
         return self.count()
@@ -415,7 +482,7 @@ class Table(TableHandle):
         """
         txn = transaction_id(txn)
         return planning.write_rows(
-            self, data, Operation.APPEND, merge_schema=merge_schema, user_metadata=user_metadata, txn=txn
+            self.handle, data, Operation.APPEND, merge_schema=merge_schema, user_metadata=user_metadata, txn=txn
         )
 
     def overwrite(
@@ -439,7 +506,7 @@ class Table(TableHandle):
         """
         operation = Operation.OVERWRITE if where is None and not dynamic_partitions else Operation.REPLACE_WHERE
         return planning.write_rows(
-            self,
+            self.handle,
             data,
             operation,
             where=where,
@@ -468,9 +535,9 @@ class Table(TableHandle):
             t.delete(where="user = 7", dry_run=True)
         """
         report = row_changes.delete_rows(
-            self, where=where, query=query, dry_run=dry_run, progress=progress, execute=execute
+            self.handle, where=where, query=query, dry_run=dry_run, progress=progress, execute=execute
         )
-        return report if dry_run else self._moved_on(report)
+        return report if dry_run else self.handle.show_newest_after(report)
 
     def update(
         self,
@@ -489,7 +556,9 @@ class Table(TableHandle):
 
             t.update(set={"level": "upper(level)"}, where="day = '2026-11-02'")
         """
-        return row_changes.update(self, set, where=where, query=query, dry_run=dry_run, user_metadata=user_metadata)
+        return row_changes.update(
+            self.handle, set, where=where, query=query, dry_run=dry_run, user_metadata=user_metadata
+        )
 
     def upsert(
         self,
@@ -511,7 +580,7 @@ class Table(TableHandle):
             t.upsert(rows, on=["id"])
         """
         ways = {"when_matched": when_matched, "when_not_matched": when_not_matched}
-        return row_changes.upsert(self, data, on=on, **ways, dry_run=dry_run, user_metadata=user_metadata)
+        return row_changes.upsert(self.handle, data, on=on, **ways, dry_run=dry_run, user_metadata=user_metadata)
 
     def drop_partitions(self, where: Where, *, dry_run: bool = False) -> DropReport:
         """Remove every split of the partitions that match `where`, a condition over partition columns, in one version.
@@ -520,13 +589,14 @@ class Table(TableHandle):
 
             t.drop_partitions("day < '2026-01-01'")
         """
-        self._refuse_if_pinned()
-        newest = self._newest()
-        predicate = partition_predicate(where, newest.schema, newest.partition_columns, zone=self._zone)
-        plan = drop_partitions.plan(self._log, newest._names.predicate(predicate))
+        self.handle.check_writable()
+        newest = self.handle.read_newest()
+        predicate = newest.bind_partitions(where)
+        assert predicate is not None
+        plan = drop_partitions.plan(self.handle.log, predicate)
         if dry_run:
             return plan.preview()
-        return self._moved_on(drop_partitions.run(plan, self._log, engine_info=ENGINE_INFO))
+        return self.handle.show_newest_after(drop_partitions.run(plan, self.handle.log, engine_info=ENGINE_INFO))
 
     def transaction(
         self,
@@ -545,24 +615,16 @@ class Table(TableHandle):
 
             with t.transaction() as tx: tx.add(action); tx.remove(path)
         """
-        changes = Changes(
-            operation=str(operation),
-            revives=True,
-            txn=transaction_id(txn),
-            user_metadata=user_metadata,
-            engine_info=ENGINE_INFO,
+        return begin_transaction(
+            self.handle, operation=operation, user_metadata=user_metadata, txn=txn, check_splits=check_splits
         )
-        cooldown = self._skip_settings.cooldown_hours
-        accept = partial(accepted, root=self.path, partition_columns=self.partition_columns)
-        commit = self._commit_existing if check_splits else self._commit
-        return Transaction(changes, commit, accept=accept, cooldown_hours=cooldown)
 
     # Changing what the table is.
 
     @property
     def alter(self) -> Alteration:
         """Columns that change: `t.alter.add_column(...)`, `rename_column`, `drop_column`, `widen_column`, `reorder`, ..."""
-        return alter.Alteration(self)
+        return alter.Alteration(self.handle)
 
     def update_metadata(
         self,
@@ -582,11 +644,11 @@ class Table(TableHandle):
         given, forgotten = options or {}, names_list("unset", unset)
         with named_as_given(given):
             metadata = planning.changed_definition(
-                self, name=name, description=description, options=given, unset=forgotten
+                self.handle, name=name, description=description, options=given, unset=forgotten
             )
-            version = planning.commit_definition(self, metadata)
+            version = planning.commit_definition(self.handle, metadata)
         # How columns are indexed from now on is said here: what the handle was opened with is the past.
-        self._forget_index(given)
+        self.handle.forget_index_options(given)
         return version
 
     def upgrade_protocol(
@@ -606,7 +668,7 @@ class Table(TableHandle):
         )
         if protocol == self.protocol:
             return None
-        return self._commit(Changes(Operation.PROTOCOL, protocol=protocol, engine_info=ENGINE_INFO))
+        return self.handle.commit(Changes(Operation.PROTOCOL, protocol=protocol, engine_info=ENGINE_INFO))
 
     def reindex(
         self,
@@ -628,9 +690,9 @@ class Table(TableHandle):
 
             t.reindex({"message": "text"}, tokenizer="en_stem")
         """
-        self._refuse_if_pinned()
+        self.handle.check_writable()
         return reindex.reindex(
-            self, columns, tokenizer=tokenizer, where=where, dry_run=dry_run, progress=progress, execute=execute
+            self.handle, columns, tokenizer=tokenizer, where=where, dry_run=dry_run, progress=progress, execute=execute
         )
 
     # Keeping the table in order. Each verb plans first and then acts; with `dry_run` it only says what it would do.
@@ -658,28 +720,22 @@ class Table(TableHandle):
 
             t.merge(target_size="1G", where="day = '2026-11-02'")
         """
-        self._refuse_if_pinned()
-        newest = self._newest()
+        self.handle.check_writable()
+        newest = self.handle.read_newest()
         bounds = merge.MergeBounds.of(
-            newest._settings.group(MergeSettings),
+            newest.physical_settings.group(MergeSettings),
             target_bytes=None if target_size is None else byte_size("target_size", target_size),
             max_source_splits=max_source_splits,
             max_dest_splits=max_dest_splits,
             order_by=None if order_by is None else definition.sort_columns(newest, order_by),
         )
-        predicate = (
-            None
-            if where is None
-            else partition_predicate(where, newest.schema, newest.partition_columns, zone=self._zone)
-        )
-        physical = newest._names.optional_predicate(predicate)
-        now_ms = self._log.now_ms()
+        now_ms = self.handle.log.now_ms()
         plan = merge.plan(
-            newest._snapshot,
+            newest.snapshot,
             url=self.path,
             bounds=bounds,
             now_ms=now_ms,
-            where=physical,
+            where=newest.bind_partitions(where),
             only_wrong=rewrite,
             cooling=rewrite,  # what failed lately may be whole again, and whoever asks for a rewrite is told what is left
         )
@@ -687,14 +743,14 @@ class Table(TableHandle):
             return plan.preview()
         report = merge.run(
             plan,
-            self._log,
-            spec=newest._spec,
-            settings=newest._search_settings,
+            self.handle.log,
+            spec=newest.spec,
+            settings=newest.search_settings,
             execute=execute,
             progress=progress,
             engine_info=ENGINE_INFO,
         )
-        return self._moved_on(report)
+        return self.handle.show_newest_after(report)
 
     def purge(
         self,
@@ -713,21 +769,21 @@ class Table(TableHandle):
 
             t.purge(older_than_hours=48, dry_run=True)
         """
-        self._refuse_if_pinned()
+        self.handle.check_writable()
         settings = self.settings.group(PurgeSettings)
         retention = purge.Retention.checked(settings, split_hours=older_than_hours, log_hours=log_retention_hours)
-        plan = purge.plan(self._log, retention=retention, settings=self.settings.group(RetentionSettings))
+        plan = purge.plan(self.handle.log, retention=retention, settings=self.settings.group(RetentionSettings))
         if dry_run:
-            return purge.preview(plan, self._log)
+            return purge.preview(plan, self.handle.log)
         report = purge.run(
             plan,
-            self._log,
+            self.handle.log,
             settings=settings,
             delete=delete,
             progress=progress,
             engine_info=ENGINE_INFO,
         )
-        return self._moved_on(report)
+        return self.handle.show_newest_after(report)
 
     def erase(
         self,
@@ -763,11 +819,11 @@ class Table(TableHandle):
         Example:
             t.erase(where="email = 'ada@example.org'", dry_run=True)
         """
-        self._refuse_if_pinned()
+        self.handle.check_writable()
         report = row_changes.erase_rows(
-            self, where=where, retention_hours=retention_hours, dry_run=dry_run, progress=progress
+            self.handle, where=where, retention_hours=retention_hours, dry_run=dry_run, progress=progress
         )
-        return report if dry_run else self._moved_on(report)
+        return report if dry_run else self.handle.show_newest_after(report)
 
     def truncate_time_travel(self, *, dry_run: bool = False, progress: Progress = silent) -> TruncateReport:
         """Forget every version but the newest. No split is deleted; those that nobody needs any more wait for a purge.
@@ -776,11 +832,11 @@ class Table(TableHandle):
 
             t.truncate_time_travel(dry_run=True)
         """
-        self._refuse_if_pinned()
-        plan = truncate.plan(self._log, settings=self.settings.group(RetentionSettings))
+        self.handle.check_writable()
+        plan = truncate.plan(self.handle.log, settings=self.settings.group(RetentionSettings))
         if dry_run:
             return plan.preview()
-        return self._moved_on(truncate.run(plan, self._log, progress=progress))
+        return self.handle.show_newest_after(truncate.run(plan, self.handle.log, progress=progress))
 
     def restore(
         self, *, version: int | str | None = None, timestamp: Moment | None = None, dry_run: bool = False
@@ -792,13 +848,13 @@ class Table(TableHandle):
 
             t.restore(timestamp="2026-11-01T12:00:00Z")
         """
-        self._refuse_if_pinned()
+        self.handle.check_writable()
         if (version is None) == (timestamp is None):
             raise InvalidInputError("Give a version or a timestamp to restore.", version=version)
-        plan = restore.plan(self._log, version=version_of(self._log, version=version, timestamp=timestamp))
+        plan = restore.plan(self.handle.log, version=version_of(self.handle.log, version=version, timestamp=timestamp))
         if dry_run:
             return plan.preview()
-        return self._moved_on(restore.run(plan, self._log, engine_info=ENGINE_INFO))
+        return self.handle.show_newest_after(restore.run(plan, self.handle.log, engine_info=ENGINE_INFO))
 
     def expire(
         self,
@@ -817,14 +873,14 @@ class Table(TableHandle):
 
             t.update_metadata(options={"retention.column": "ts", "retention.period": "30 days"}); t.expire(dry_run=True)
         """
-        self._refuse_if_pinned()
-        newest = self._newest()
-        moment = self._log.now_ms() if now is None else to_epoch_ms(now)
+        self.handle.check_writable()
+        newest = self.handle.read_newest()
+        moment = self.handle.log.now_ms() if now is None else to_epoch_ms(now)
         over = delete.expired_rows(newest.schema, newest.settings.group(ExpirySettings), moment)
         report = row_changes.delete_rows(
-            self, where=over, query=None, dry_run=dry_run, progress=progress, execute=execute
+            self.handle, where=over, query=None, dry_run=dry_run, progress=progress, execute=execute
         )
-        return report if dry_run else self._moved_on(report)
+        return report if dry_run else self.handle.show_newest_after(report)
 
     def tag(self, name: str, *, version: int | None = None) -> int:
         """Give a version a name, which keeps it: no purge, truncation or cleaning of the log touches it until `untag`.
@@ -836,7 +892,7 @@ class Table(TableHandle):
             t.tag("release-7")
         """
         meant = self.version if version is None else whole_number("version", version)
-        return self._renamed(tags.tag(self._log, name, meant, engine_info=ENGINE_INFO))
+        return self._renamed(tags.tag(self.handle.log, name, meant, engine_info=ENGINE_INFO))
 
     def untag(self, name: str) -> int:
         """Take a tag away, by its `name`: its version is cleaned up like any other from then on.
@@ -845,11 +901,11 @@ class Table(TableHandle):
 
             t.untag("release-7")
         """
-        return self._renamed(tags.untag(self._log, name, engine_info=ENGINE_INFO))
+        return self._renamed(tags.untag(self.handle.log, name, engine_info=ENGINE_INFO))
 
     def tags(self) -> dict[str, int]:
         """The versions that have a name, as the newest version says, oldest first: `t.tags()["release-7"]`."""
-        return self._log.newest().header.tags
+        return self.handle.log.newest().header.tags
 
     def checkpoint(self, *, dry_run: bool = False) -> CheckpointReport:
         """Write down the table's state, so that opening it need not replay its log. Older tables are upgraded by it.
@@ -885,13 +941,13 @@ class Table(TableHandle):
 
             assert t.verify(full=True).healthy
         """
-        plan = verify.plan(self._log, full=full)
+        plan = verify.plan(self.handle.log, full=full)
         if dry_run:
             return plan.preview()
         return verify.run(
             plan,
-            self._log,
-            spec=self._spec,
+            self.handle.log,
+            spec=self.handle.spec,
             parallelism=self.settings.group(ReadSettings).parallelism,
             execute=execute,
             progress=progress,
@@ -915,7 +971,7 @@ class Table(TableHandle):
 
             Table.drop("logs")
         """
-        return handle.drop_table(path, options=options, dry_run=dry_run, progress=progress)
+        return drop_table.drop_table(path, options=options, dry_run=dry_run, progress=progress)
 
     @classmethod
     def repair(
@@ -941,7 +997,7 @@ class Table(TableHandle):
 
             Table.repair("/data/logs", at="/data/logs-repaired", dry_run=True)
         """
-        return handle.repair_table(
+        return repair.repair_table(
             path, at=at, from_replica=from_replica, options=options, dry_run=dry_run, progress=progress
         )
 
@@ -950,12 +1006,12 @@ class Table(TableHandle):
     @property
     def inspect(self) -> Inspection:
         """What the table is made of: `t.inspect.files()`, `history()`, `state()`, `partitions()`, `component_sizes()`, ..."""
-        return inspection.Inspection(self)
+        return inspection.Inspection(self.handle)
 
     @property
     def admin(self) -> Administration:
         """What an operator does by hand: `t.admin.record_skipped_file(...)`, `t.admin.downgrade_protocol(to=3)`."""
-        return administration.Administration(self)
+        return administration.Administration(self.handle)
 
     @property
     def plot(self) -> Plots:
@@ -1005,12 +1061,12 @@ class Table(TableHandle):
 
     def cache_stats(self) -> CacheStats:
         """What the process remembers of this table's log, and how often that helped: `t.cache_stats().to_dict()`."""
-        return self._log.cache_stats()
+        return self.handle.log.cache_stats()
 
     def invalidate_cache(self, kind: str | None = None) -> dict[str, Any]:
         """Forget the log, or one `kind` of `cache_stats()`; returns the figures before: `t.invalidate_cache("files")`."""
-        before = self._log.cache_stats().to_dict()
-        self._log.invalidate_cache(kind)
+        before = self.handle.log.cache_stats().to_dict()
+        self.handle.log.invalidate_cache(kind)
         return before
 
     def metrics(self) -> MetricsReport:
@@ -1033,16 +1089,18 @@ class Table(TableHandle):
         where: Where | None = None,
         columns: Sequence[str] | None = None,
     ) -> ScanTask:
-        return ScanTask(planning.plan_scan(self, query=query, where=where, columns=columns), self._log.store)
+        return ScanTask(
+            planning.plan_scan(self.handle, query=query, where=where, columns=columns), self.handle.log.store
+        )
 
     def _write_state(self, compact: Compact, *, dry_run: bool) -> CheckpointReport:
-        self._refuse_if_pinned("; only the newest version is checkpointed", hint="Open it without a version.")
+        self.handle.check_writable("; only the newest version is checkpointed", hint="Open it without a version.")
         if not dry_run:
-            return self._moved_on(self._log.checkpoint(compact=compact))
-        snapshot = self._log.newest_writable()
+            return self.handle.show_newest_after(self.handle.log.checkpoint(compact=compact))
+        snapshot = self.handle.log.newest_writable()
         return checkpoint_preview(
             snapshot,
-            version=self._log.checkpoint_version(snapshot),
+            version=self.handle.log.checkpoint_version(snapshot),
             compact=compact is Compact.ALL,
             checkpoint=self.settings.group(CheckpointSettings),
             writing=self.settings.group(StateWriteSettings),
@@ -1050,4 +1108,4 @@ class Table(TableHandle):
 
     def _renamed(self, version: int) -> int:
         """Show the newest version after a tag was given or taken; a table opened at an older one goes on showing that."""
-        return version if self._pinned else self._moved_on(version)
+        return version if self.handle.is_pinned else self.handle.show_newest_after(version)

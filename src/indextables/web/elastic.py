@@ -126,7 +126,7 @@ class ElasticSearch:
     def __init__(self, table: Table, index: str) -> None:
         self.table = table
         self.index = index
-        self.dsl = QueryDsl(planning.query_fields(table), now_ms=table._log.now_ms())
+        self.dsl = QueryDsl(planning.query_fields(table.handle), now_ms=table.handle.log.now_ms())
 
     def search(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Answer `_search`."""
@@ -188,7 +188,7 @@ class ElasticSearch:
             yield figure, _field_type(self.table.schema.field(figure.column).type, figure.index)
 
     def _task(self, query: tree.Query) -> ScanTask:
-        return ScanTask(planning.plan_scan(self.table, query=query, columns=()), self.table._log.store)
+        return ScanTask(planning.plan_scan(self.table.handle, query=query, columns=()), self.table.handle.log.store)
 
     def _hit_request(self, given: Mapping[str, Any]) -> HitRequest:
         """Parse the columns and the order of the hits. They are validated even if the request
@@ -211,12 +211,12 @@ class ElasticSearch:
         needed = {*(wanted.source or ()), *(field.column for field in wanted.fields), *marked, *ordered}
         columns = [name for name in self.table.schema.names if name in needed]
         first_key = ordered[0] if ordered and ordered[0] != _SCORE else None
-        plan = planning.plan_scan(self.table, query=query, columns=columns, order_by=first_key)
+        plan = planning.plan_scan(self.table.handle, query=query, columns=columns, order_by=first_key)
         score = not ordered or _SCORE in ordered or wanted.track_scores
         skipped = first if position is None else first + position.seen
         search = TableSearch.of(plan, limit=size, offset=skipped, score=score, order_by=order.keys)
         search = replace(search, after=None if position is None else position.end)
-        rows, locations = search.locate(self.table._log.store)
+        rows, locations = search.locate(self.table.handle.log.store)
         highlights = self._highlights(rows, query, wanted.highlight, marked)
         hits: list[dict[str, Any]] = []
         values = order.values(rows)

@@ -243,8 +243,8 @@ class TableView:
         self.table = table
         self.view = view
         self.token = PageToken.parse(view.after) if view.after else None
-        self.now_ms = table._log.now_ms() if self.token is None else self.token.now_ms
-        fields = planning.query_fields(table)
+        self.now_ms = table.handle.log.now_ms() if self.token is None else self.token.now_ms
+        fields = planning.query_fields(table.handle)
         self.query = parse(view.query or "*", fields, now_ms=self.now_ms)
         filters = tuple(parse(text, fields, now_ms=self.now_ms) for text in view.filters)
         self.tree = tree.all_of((self.query, *filters)) if filters else self.query
@@ -306,7 +306,7 @@ class TableView:
         if self.token is not None:
             page = self._page_behind(self.columns, view.size)
             return HitPage(page.rows, self._marks(page.rows), page.next is not None, page.next or "")
-        rows = self._search(limit=view.size + 1, offset=view.offset).run(self.table._log.store)
+        rows = self._search(limit=view.size + 1, offset=view.offset).run(self.table.handle.log.store)
         shown, more = rows.slice(0, view.size), rows.num_rows > view.size
         last = view.offset + view.size
         if more and last + view.size > FURTHEST:
@@ -319,7 +319,7 @@ class TableView:
         """Return the page after the view's token, or the first hits."""
         plan = self._plan(columns, order_by=None if self.order is None else self.order.column)
         search = TableSearch.of(plan, limit=limit, order_by=self.order, paged=True)
-        return page_behind(self.table, search, self.token, now_ms=self.now_ms)
+        return page_behind(self.table.handle, search, self.token, now_ms=self.now_ms)
 
     def count(self) -> int:
         """Count the hits."""
@@ -385,10 +385,10 @@ class TableView:
         """Repeat the search step by step, and measure each step."""
         clock: dict[str, float] = {}
         with _Timer(clock, "read the query"):
-            parse(self.view.query or "*", planning.query_fields(self.table), now_ms=self.now_ms)
+            parse(self.view.query or "*", planning.query_fields(self.table.handle), now_ms=self.now_ms)
         with _Timer(clock, "plan"):
             search = self._search(limit=self.view.size + 1, offset=self.view.offset)
-            task = ScanTask(search.plan, self.table._log.store)
+            task = ScanTask(search.plan, self.table.handle.log.store)
         with _Timer(clock, "weigh the words"):
             search = search.weighed(task)
         with _Timer(clock, "find and read the page"):
@@ -403,10 +403,12 @@ class TableView:
         return TableSearch.of(plan.by_path(), limit=limit, offset=offset, order_by=self.order)
 
     def _plan(self, columns: Sequence[str], *, order_by: str | None = None) -> ScanPlan:
-        return planning.plan_scan(self.table, query=self.tree, where=self.where, columns=columns, order_by=order_by)
+        return planning.plan_scan(
+            self.table.handle, query=self.tree, where=self.where, columns=columns, order_by=order_by
+        )
 
     def _task(self, columns: Sequence[str]) -> ScanTask:
-        return ScanTask(self._plan(columns), self.table._log.store)
+        return ScanTask(self._plan(columns), self.table.handle.log.store)
 
     def _condition(self) -> Predicate | None:
         schema = self.table.schema
@@ -446,7 +448,9 @@ def hit_count(table: Table, query: tree.Query, where: Predicate | None = None) -
     key = table.version, query, where
     count = counts.get(key)
     if count is None:
-        count = ScanTask(planning.plan_scan(table, query=query, where=where, columns=()), table._log.store).count()
+        count = ScanTask(
+            planning.plan_scan(table.handle, query=query, where=where, columns=()), table.handle.log.store
+        ).count()
         if len(counts) >= _MOST_COUNTS:
             counts.clear()
         counts[key] = count
@@ -457,7 +461,7 @@ def column_mappings(table: Table) -> dict[str, ColumnMapping]:
     """Return the index kind of each text and value column, by name. JSON columns are searched by
     path instead.
     """
-    columns = planning.query_fields(table).mapping.columns
+    columns = planning.query_fields(table.handle).mapping.columns
     return {column.name: column for column in columns if column.kind in ("text", "string")}
 
 
@@ -541,7 +545,7 @@ def values_of(table: Table, column: str, start: str = "") -> list[tuple[str, int
             wanted = tree.Regex(tree.Target(column), f"{re.escape(start)}.*", ignore_case=True)
         else:
             wanted = None
-        task = ScanTask(planning.plan_scan(table, query=wanted, columns=()), table._log.store)
+        task = ScanTask(planning.plan_scan(table.handle, query=wanted, columns=()), table.handle.log.store)
         rows = aggregate_table(task, {"value": {"terms": {"field": column, "size": _MOST_COMPLETED}}}).to_pylist()
         found = [(shown_value(row["value"]), row["count"]) for row in rows if row["value"] is not None]
     return [(value, count) for value, count in found if value.lower().startswith(start.lower())]

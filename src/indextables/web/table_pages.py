@@ -228,7 +228,7 @@ def _difference(table: Table, older: str, newer: str) -> Markup:
         return problem(InvalidInputError("Versions are numbers.", hint="Choose two of the list."))
     first, second = sorted((int(older), int(newer)))
     try:
-        versions = [Table.open(table.path, version=v, options=table._options) for v in (first, second)]
+        versions = [Table.open(table.path, version=v, options=table.handle.options) for v in (first, second)]
         report = difference(*versions)
     except IndexTablesError as error:
         return problem(error)

@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from indextables import Table
 from indextables.errors import IndexTablesError, VersionNotFoundError
+from indextables.handle import open_log
 from indextables.log.transaction import Changes
 from indextables.model.conflicts import Operation
 from indextables.model.protocol import SUPPORTED_VERSION
 from indextables.table import verify_table
-from indextables.table.handle import open_log
 from tests.support.places import StorePlace
 from tests.support.rows import TEXT
 from tests.torture import history
@@ -313,7 +313,7 @@ def _look_at_tags(table: Table, told: history.Told, tally: Tally, *, seed: int) 
             tally.violation("lost", f"tag {name} of version {version} is one of {found.get(name)}", seed=seed)
             continue
         try:
-            named = Table.open(table.path, version=name, options=table._options)
+            named = Table.open(table.path, version=name, options=table.handle.options)
             told.sights.append((version, state_of(pairs_of(named))[0]))
         except VersionNotFoundError as error:
             if "truncate" not in told.roles:

@@ -244,7 +244,7 @@ UPKEEP: dict[str, Callable[[Table], Any]] = {
     "compact": lambda table: table.compact(),
     "checkpoint": lambda table: table.checkpoint(),
     "verify": lambda table: table.verify(full=True),
-    "describe": lambda table: (table.state(), table.history(), planning.log_actions(table, include_all=True)),
+    "describe": lambda table: (table.state(), table.history(), planning.log_actions(table.handle, include_all=True)),
     "dry runs": lambda table: (table.purge(dry_run=True), table.truncate_time_travel(dry_run=True)),
 }
 VERBS = ("append", "append", "append", "delete", "replace", "update", "upsert", "expire", "restore", *UPKEEP)

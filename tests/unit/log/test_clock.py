@@ -32,7 +32,7 @@ def opened(path: Path, *, off_ms: int = 0, **options: object) -> Table:
     """The table on a machine whose clock is off."""
     PROCESS_CACHE.invalidate()
     table = Table.open(str(path), options=options)
-    table._log.now_ms = clock(off_ms)
+    table.handle.log.now_ms = clock(off_ms)
     return table
 
 
@@ -66,7 +66,7 @@ def test_the_clean_up_by_itself_does_not_trust_the_machine(tmp_path: Path, caplo
         writer.append(rows(range(40, 50)))
     assert before <= files_of_log(path)
     assert "40.0 days ahead" in caplog.text
-    assert "40.0 days ahead" in str(writer._log.upkeep.last_failure)
+    assert "40.0 days ahead" in str(writer.handle.log.upkeep.last_failure)
     strict = {"checkpoint.interval": 1, "checkpoint.retention": 0, "cleanup.failurePolicy": "fail"}
     with pytest.raises(CleanupError, match=r"40\.0 days ahead"):
         opened(path, off_ms=40 * DAY_MS, **strict).append(rows(range(50, 60)))
@@ -117,7 +117,7 @@ def test_a_process_whose_clock_was_set_right_goes_on_from_the_stores_time(tmp_pa
     table_of(path)
     table = opened(path, off_ms=40 * DAY_MS)
     table.append(rows(range(10)))
-    table._log.now_ms = clock(0)
+    table.handle.log.now_ms = clock(0)
     table.append(rows(range(10, 20)))
     body = (path / log_files.version_path(2)).read_bytes()
     recorded = json.loads(gzip.decompress(body).splitlines()[0])["commitInfo"]["timestamp"]

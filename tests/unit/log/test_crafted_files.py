@@ -86,7 +86,7 @@ def test_a_file_of_a_version_that_cannot_be_is_passed_over_and_reported(path: st
 @pytest.mark.parametrize("number", [7, 10**9, MAX_VERSION])
 def test_a_hole_is_an_error_however_wide(path: str, number: int) -> None:
     Path(path, version_path(number)).write_bytes(
-        version_file.encode(planning.versions(Table.open(path), after=0, until=1)[0].actions)
+        version_file.encode(planning.versions(Table.open(path).handle, after=0, until=1)[0].actions)
     )
     with pytest.raises(LogGapError, match="Version 2 of"):
         Table.open(path)

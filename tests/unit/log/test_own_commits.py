@@ -134,9 +134,9 @@ def test_commits_of_others_are_still_hidden_for_the_time_allowed(path: str) -> N
 def test_reading_after_an_own_commit_costs_no_request(path: str) -> None:
     table = Table.create(path, schema=SCHEMA, options=CACHED)
     append(table, "a")
-    counting = CountingStore(table._log.store)
-    table._log.store = counting
-    assert table._log.newest().version == 1
+    counting = CountingStore(table.handle.log.store)
+    table.handle.log.store = counting
+    assert table.handle.log.newest().version == 1
     assert not counting.costs.requests.total()
 
 

@@ -36,7 +36,7 @@ def metadata(root: Path, number: int) -> list[MetadataAction]:
 
 def resolved(table: Table) -> list[bool]:
     """Whether each live split's mapping is known."""
-    files, registry = table.files(), table._snapshot.schema_registry
+    files, registry = table.files(), table.handle.snapshot.schema_registry
     refs, inline = (files.column(f"doc_mapping_{name}").to_pylist() for name in ("ref", "json"))
     return [text is not None or schema_hash(registry[ref]) == ref for ref, text in zip(refs, inline, strict=True)]
 
@@ -57,7 +57,7 @@ def test_a_mapping_is_recorded_once_and_named_by_its_hash(tmp_path: Path) -> Non
 def test_forty_splits_of_four_hundred_columns_are_a_small_version(tmp_path: Path) -> None:
     schema = pa.schema([(f"c{n:03}", pa.float64()) for n in range(400)])
     table = Table.create(str(tmp_path), schema=schema)
-    planned = planning.plan_write(table, schema)
+    planned = planning.plan_write(table.handle, schema)
     (one,) = planned.run(pa.table({name: [1.5] for name in schema.names}, schema=schema).to_batches())
     with table.transaction(check_splits=False) as tx:
         for n in range(40):
@@ -115,7 +115,7 @@ def test_a_first_append_stands_beside_a_change_of_metadata(tmp_path: Path) -> No
 
 def test_what_is_recorded_cannot_be_unset(tmp_path: Path) -> None:
     table = table_of(tmp_path, appends=1)
-    keys = [KEY_PREFIX + ref for ref in table._snapshot.schema_registry]
+    keys = [KEY_PREFIX + ref for ref in table.handle.snapshot.schema_registry]
     assert table.update_metadata(unset=tuple(keys)) is None
     table.update_metadata(name="n", unset=tuple(keys))
     assert all(resolved(Table.open(str(tmp_path))))
@@ -144,7 +144,7 @@ def test_mappings_are_known_in_every_version_and_after_upkeep(tmp_path: Path) ->
 def test_versions_with_mappings_in_every_split_are_read(tmp_path: Path) -> None:
     """As older releases wrote them."""
     table = table_of(tmp_path)
-    planned = planning.plan_write(table, rows([1]).schema)
+    planned = planning.plan_write(table.handle, rows([1]).schema)
     for number in (1, 2):
         added = planned.run(rows([number]).to_batches())
         body = version_file.encode([CommitInfo(txn_id=f"{number}", timestamp=2_000_000_000_000 + number), *added])
@@ -205,4 +205,4 @@ def test_splits_of_a_version_that_is_refused_are_not_left_behind(
     with pytest.raises(RefusedError):
         table.append(rows([99]))
     assert len(list(tmp_path.glob("splits/*.split"))) == 1
-    assert isinstance(planning.versions(table, after=0, until=1)[0], CommittedVersion)
+    assert isinstance(planning.versions(table.handle, after=0, until=1)[0], CommittedVersion)

@@ -94,7 +94,7 @@ def test_a_checkpoint_heals_it(swapped: Table) -> None:
         (Path(table.path) / log_files.version_path(version)).unlink(missing_ok=True)
     PROCESS_CACHE.invalidate()
     healed = Table.open(table.path)
-    assert healed._snapshot.base.header.version > 4
+    assert healed.handle.snapshot.base.header.version > 4
     assert ids(healed) == list(range(40))
 
 
@@ -143,7 +143,7 @@ def test_a_part_of_a_second_checkpoint_of_the_version_is_another_part(
     swap(parts[1], gzip.compress(plain, mtime=7))
     assert ids(Table.open(table.path)) == list(range(40))
     with pytest.raises(BadFileError, match="checksum"):
-        table._log.bases.standalone(4, list_log(table._log.store).legacy_checkpoints[4])
+        table.handle.log.bases.standalone(4, list_log(table.handle.log.store).legacy_checkpoints[4])
 
 
 def two_manifests_in_each_others_place(path: Path) -> Table:

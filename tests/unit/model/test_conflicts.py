@@ -36,7 +36,7 @@ def named(*names: str) -> Callable[[Snapshot], pa.Table]:
 
 
 def commit(table: Table, changes: Changes) -> int | None:
-    return table._commit(changes)
+    return table.handle.commit(changes)
 
 
 def overwrite(name: str) -> Act:
@@ -103,7 +103,7 @@ def delete_row(name: str, *, row: int | None = None, adds: bool = False) -> Act:
                 Operation.UPSERT if adds else Operation.DELETE,
                 adds=[split(name)] if adds else [],
                 deletions=[RowDeletion("splits/s1.split", np.array([place]), 10)],
-                writer=VectorWriter(table._log.store),
+                writer=VectorWriter(table.handle.log.store),
                 keys=bind(parse("id = 7"), SCHEMA) if adds else None,
             ),
         )

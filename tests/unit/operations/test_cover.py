@@ -194,7 +194,7 @@ def test_a_damaged_checkpoint_is_written_anew_under_another_name(
     for version in range(5):
         (path / log_files.version_path(version)).unlink(missing_ok=True)
     table = fresh(path)
-    assert table._snapshot.base.header.version == pointer(path)
+    assert table.handle.snapshot.base.header.version == pointer(path)
     assert ids(table) == list(range(40))
 
 

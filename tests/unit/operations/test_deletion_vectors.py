@@ -245,7 +245,7 @@ def test_two_deletions_of_one_split(tmp_path: Path) -> None:
 def test_a_vector_that_does_not_fit_its_split_is_an_error(tmp_path: Path) -> None:
     table = vectored(tmp_path / "t", appends=1)
     table.delete(where="id = 3")
-    add = next(a for a in table._log.since(1, 2)[0].actions if isinstance(a, AddAction))
+    add = next(a for a in table.handle.log.since(1, 2)[0].actions if isinstance(a, AddAction))
     (text,), _ = vectors_of([np.array([70])], "x")
     with table.transaction() as tx:
         tx.remove(add.path)

@@ -12,13 +12,13 @@ import pytest
 from indextables import Table
 from indextables.config.log import RetentionSettings
 from indextables.config.upkeep import MergeSettings
+from indextables.handle import open_log
 from indextables.model.predicate import bind, parse
 from indextables.model.report import Report
 from indextables.operations import delete, drop_partitions, merge, purge, restore, salvage, truncate, verify
 from indextables.operations.merge import MergeBounds
 from indextables.operations.purge import Retention
 from indextables.table import verify_table
-from indextables.table.handle import open_log
 from tests.support.rows import ids, rows, table_of
 from tests.support.stores import age
 
@@ -103,7 +103,7 @@ def test_a_dry_run_of_rebuilding_the_log(tmp_path: Path) -> None:
 
 def test_every_plan_is_a_value_that_can_be_shown(tmp_path: Path) -> None:
     table = lived_in(tmp_path)
-    log, before = table._log, seen(tmp_path)
+    log, before = table.handle.log, seen(tmp_path)
     where = bind(parse("day = 1"), table.schema)
     retention = RetentionSettings()
     plans: list[Report] = [

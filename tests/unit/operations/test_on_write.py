@@ -92,8 +92,8 @@ def test_a_merge_that_fails_does_not_fail_the_write(
     assert ids(table) == list(range(40))
     (job,) = JOBS.rows()
     assert (job["status"], "The store is down." in job["error_message"]) == ("failed", True)
-    assert table._log.upkeep.failures == 1
-    assert "The store is down." in str(table._log.upkeep.last_failure)
+    assert table.handle.log.upkeep.failures == 1
+    assert "The store is down." in str(table.handle.log.upkeep.last_failure)
     assert "merging after a write failed" in caplog.text
 
 
@@ -133,8 +133,8 @@ def test_a_purge_that_is_refused_does_not_fail_the_write(tmp_path: Path, caplog:
         "purgeOnWrite.splitRetentionHours": 1,
     }
     table = table_of(tmp_path / "t", appends=1, options=options)
-    assert (table.version, table._log.upkeep.failures) == (1, 1)
-    assert "shorter than 24 hours" in str(table._log.upkeep.last_failure)
+    assert (table.version, table.handle.log.upkeep.failures) == (1, 1)
+    assert "shorter than 24 hours" in str(table.handle.log.upkeep.last_failure)
     assert "purging it afterwards failed" in caplog.text
 
 
@@ -206,7 +206,7 @@ def test_a_purge_that_fails_after_a_merge_is_told_with_the_job(tmp_path: Path) -
     (job,) = JOBS.rows()
     assert (job["status"], job["completed_groups"]) == ("completed", 1)
     assert job["error_message"].startswith("Purging failed: A retention of 1 hours")
-    assert (table.files().num_rows, table._log.upkeep.failures) == (1, 1)
+    assert (table.files().num_rows, table.handle.log.upkeep.failures) == (1, 1)
 
 
 def test_whatever_call_fails_after_the_commit_the_write_is_acknowledged(tmp_path: Path) -> None:
@@ -224,8 +224,8 @@ def test_whatever_call_fails_after_the_commit_the_write_is_acknowledged(tmp_path
         root = tmp_path / f"{k}"
         shutil.copytree(prepared.path, root)
         table = Table.open(str(root), options=options)
-        store = FaultyStore(table._log.store, [Fault(at=k)])
-        table._log.store = store
+        store = FaultyStore(table.handle.log.store, [Fault(at=k)])
+        table.handle.log.store = store
         try:
             told.add("acknowledged" if table.append(rows([6, 7])) == 4 else "other")
             expected = [8]

@@ -93,8 +93,8 @@ def test_a_removed_split_is_kept_from_its_removal_on(tmp_path: Path) -> None:
 def test_a_writer_whose_clock_is_behind_does_not_make_a_removal_older(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t", appends=1)
     age(table.path, hours=1000)
-    behind = table._log.now_ms() - 900 * 3_600_000
-    table._log.now_ms = lambda: behind
+    behind = table.handle.log.now_ms() - 900 * 3_600_000
+    table.handle.log.now_ms = lambda: behind
     table.overwrite(rows([5]))
     assert Table.open(table.path).purge(dry_run=True).status == "no_action"
 
@@ -184,7 +184,7 @@ def test_unknown_age_is_kept(tmp_path: Path) -> None:
     table.merge()
     stray(table)
     fresh = unchecked(table)
-    fresh._log.store = Ageless(fresh._log.store)
+    fresh.handle.log.store = Ageless(fresh.handle.log.store)
     assert fresh.purge(older_than_hours=0, log_retention_hours=0).status == "no_action"
 
 
@@ -268,7 +268,7 @@ def test_a_commit_of_a_split_that_the_table_had_before_fails_beside_a_purge(tmp_
     def deleted_late(paths: Sequence[str]) -> None:
         with pytest.raises(ConflictError, match="purged meanwhile"), writer.transaction(check_splits=False) as tx:
             tx.add(AddAction(path=path, size=size, num_records=10))
-        table._log.store.delete(paths)
+        table.handle.log.store.delete(paths)
 
     unchecked(table).purge(older_than_hours=0, log_retention_hours=720, delete=deleted_late)
     assert ids(Table.open(table.path)) == [5]
@@ -278,14 +278,14 @@ def test_a_split_that_is_committed_before_the_purge_starts_stays(tmp_path: Path)
     table = table_of(tmp_path / "t", appends=1)
     writer, purger = Table.open(table.path), unchecked(table)
     path = stray(table)
-    commit = purger._log.commit
+    commit = purger.handle.log.commit
 
     def committed_first(*args: object, **kwargs: object) -> object:
         with writer.transaction(check_splits=False) as tx:
             tx.add(AddAction(path=path, size=13, num_records=1))
         return commit(*args, **kwargs)  # type: ignore[arg-type]
 
-    purger._log.commit = committed_first  # type: ignore[method-assign,assignment]
+    purger.handle.log.commit = committed_first  # type: ignore[method-assign,assignment]
     report = purger.purge(older_than_hours=0, log_retention_hours=0)
     assert (report.orphaned_files_found, report.orphaned_files_deleted) == (1, 0)
     assert path in splits_on_disk(table.path)
@@ -295,13 +295,13 @@ def test_a_restore_that_comes_between_wins_or_fails_clearly(tmp_path: Path) -> N
     table = table_of(tmp_path / "t", appends=1)
     table.overwrite(rows([5]))
     late = Table.open(table.path)
-    log_commit = late._log.commit
+    log_commit = late.handle.log.commit
 
     def purged_first(*args: object, **kwargs: object) -> object:
         unchecked(table).purge(older_than_hours=0, log_retention_hours=0)
         return log_commit(*args, **kwargs)  # type: ignore[arg-type]
 
-    late._log.commit = purged_first  # type: ignore[method-assign,assignment]
+    late.handle.log.commit = purged_first  # type: ignore[method-assign,assignment]
     with pytest.raises(ConflictError, match="purged meanwhile"):
         late.restore(version=1)
     assert ids(Table.open(table.path)) == [5]
@@ -314,8 +314,8 @@ def test_what_was_removed_by_a_clock_that_is_ahead_is_old_enough_if_nothing_has_
     table = table_of(tmp_path / "t", appends=1)
     table.overwrite(rows([5]))
     purger = unchecked(table)
-    removed_ms = purger._log.newest().header.timestamp_ms
-    purger._log.now_ms = lambda: removed_ms - 2
+    removed_ms = purger.handle.log.newest().header.timestamp_ms
+    purger.handle.log.now_ms = lambda: removed_ms - 2
     assert purger.purge(older_than_hours=0, log_retention_hours=0).orphaned_files_deleted == 1
     assert ids(Table.open(table.path)) == [5]
 
@@ -325,7 +325,7 @@ def test_a_split_restored_before_the_purge_is_announced_stays(tmp_path: Path, mo
     table.overwrite(rows([5]))
     purger = unchecked(table)
     monkeypatch.setattr(purge, "BATCH", 1)
-    commit = purger._log.commit
+    commit = purger.handle.log.commit
     restored: list[object] = []
 
     def restored_first(*args: Any, **kwargs: Any) -> CommitResult:
@@ -333,7 +333,7 @@ def test_a_split_restored_before_the_purge_is_announced_stays(tmp_path: Path, mo
             restored.append(Table.open(table.path).restore(version=3))
         return commit(*args, **kwargs)
 
-    purger._log.commit = restored_first  # type: ignore[method-assign]
+    purger.handle.log.commit = restored_first  # type: ignore[method-assign]
     report = purger.purge(older_than_hours=0, log_retention_hours=0)
     assert restored
     assert (report.orphaned_files_found, report.orphaned_files_deleted) == (3, 0)
@@ -384,12 +384,12 @@ def test_deletions_are_repeated_and_then_raised(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t", appends=2)
     table.merge()
     purger = unchecked(table)
-    purger._log.store = FaultyStore(purger._log.store, [Fault("delete", times=3)])
+    purger.handle.log.store = FaultyStore(purger.handle.log.store, [Fault("delete", times=3)])
     assert purger.purge(older_than_hours=0, log_retention_hours=720).orphaned_files_deleted == 2
     table.append(rows([77]))
     table.merge()
     failing = unchecked(table)
-    failing._log.store = FaultyStore(failing._log.store, [Fault("delete", times=99)])
+    failing.handle.log.store = FaultyStore(failing.handle.log.store, [Fault("delete", times=99)])
     with pytest.raises(UnavailableError):
         failing.purge(older_than_hours=0, log_retention_hours=720)
     assert unchecked(table).purge(older_than_hours=0, log_retention_hours=720).orphaned_files_deleted == 2
@@ -428,6 +428,8 @@ def test_a_stale_memory_is_never_trusted(tmp_path: Path) -> None:
     stale.append(rows([50]))
     other = Table.open(table.path)
     other.merge()
-    other._log.cache.put("snapshots", table.path, other._log.place, stale._log._from_cache(), cost_bytes=1)
+    other.handle.log.cache.put(
+        "snapshots", table.path, other.handle.log.place, stale.handle.log._from_cache(), cost_bytes=1
+    )
     stale.purge(older_than_hours=0, log_retention_hours=0)
     assert ids(Table.open(table.path)) == [*range(20), 50]

@@ -34,8 +34,8 @@ def test_the_same_in_a_table_that_was_checkpointed(tmp_path: Path) -> None:
     table.restore(version=7)
     assert ids(Table.open(table.path)) == list(range(70))
     mappings = Table.open(table.path).files().column("doc_mapping_ref").to_pylist()
-    assert set(mappings) <= set(table._snapshot.schema_registry) | {
-        action.doc_mapping_ref for action in table._snapshot.delta.added.values()
+    assert set(mappings) <= set(table.handle.snapshot.schema_registry) | {
+        action.doc_mapping_ref for action in table.handle.snapshot.delta.added.values()
     }
 
 

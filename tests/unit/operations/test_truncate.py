@@ -58,7 +58,7 @@ def test_again_is_no_action(tmp_path: Path) -> None:
 def test_versions_that_come_meanwhile_stay(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t", appends=3)
     other = Table.open(table.path)
-    cleaner = table._log.cleaner
+    cleaner = table.handle.log.cleaner
     calls = 0
 
     def after_another_commit() -> object:
@@ -68,7 +68,7 @@ def test_versions_that_come_meanwhile_stay(tmp_path: Path) -> None:
             other.append(rows([77]))
         return cleaner()
 
-    table._log.cleaner = after_another_commit  # type: ignore[method-assign,assignment]
+    table.handle.log.cleaner = after_another_commit  # type: ignore[method-assign,assignment]
     table.truncate_time_travel()
     assert ids(Table.open(table.path)) == [*range(30), 77]
 

@@ -62,11 +62,11 @@ def test_a_table_of_a_newer_writer_is_left_as_it_is(tmp_path: Path, name: str, n
 def test_a_checkpoint_that_is_due_is_not_written_once_the_protocol_is_newer(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     table = table_of(path, appends=2, options={"checkpoint.enabled": False})
-    snapshot = table._snapshot
+    snapshot = table.handle.snapshot
     commit_protocol(path, 3, NEWER["writer version 5"])
     before = contents(path)
     with pytest.raises(UnsupportedError):
-        table._log._as_listed(snapshot)
+        table.handle.log._as_listed(snapshot)
     assert contents(path) == before
 
 
@@ -74,10 +74,10 @@ def test_the_clean_up_of_a_log_ends_when_the_protocol_is_raised(tmp_path: Path) 
     path = str(tmp_path / "t")
     table = table_of(path, appends=12, options={"checkpoint.retention": 0, "logRetention.duration": "1 hour"})
     age(path, hours=10_000)
-    assert table._log.cleaner().plan(policy_of(table._log.settings.retention)).expired
+    assert table.handle.log.cleaner().plan(policy_of(table.handle.log.settings.retention)).expired
     commit_protocol(path, 13, NEWER["an unknown writer feature"])
     before = contents(path)
-    table._log._clean_up(13)
+    table.handle.log._clean_up(13)
     assert contents(path) == before
 
 

@@ -21,7 +21,7 @@ def table(tmp_path: Path) -> Table:
 
 
 def skips_of(table: Table) -> dict[str, SkipAction]:
-    return dict(table.refresh()._snapshot.header.skips)
+    return dict(table.refresh().handle.snapshot.header.skips)
 
 
 def test_a_skip_says_where_the_split_is_and_how_large(table: Table) -> None:

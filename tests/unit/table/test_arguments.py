@@ -11,10 +11,10 @@ import pytest
 
 from indextables import Table
 from indextables.errors import InvalidInputError
+from indextables.handle import open_log
 from indextables.log.create import create_table
 from indextables.model.actions import MetadataAction
 from indextables.model.schema import schema_to_json
-from indextables.table.handle import open_log
 
 ROWS = pa.table({"id": [1, 2], "message": ["disk full", "disk empty"]})
 OPEN: Any = Table.open

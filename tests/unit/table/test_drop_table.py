@@ -18,6 +18,7 @@ from indextables.errors import (
     TableNotFoundError,
     UnsupportedError,
 )
+from indextables.handle import TableHandle, log_settings
 from indextables.log.cache import LogCache
 from indextables.log.checkpoint.checkpointer import CHECKPOINTS
 from indextables.log.log_files import DROPPED, version_path
@@ -26,7 +27,6 @@ from indextables.operations import drop_table
 from indextables.storage.local import LocalStore
 from indextables.storage.spec import StoreSpec, open_store, open_table_store
 from indextables.storage.store import PutOutcome
-from indextables.table.handle import log_settings
 from indextables.testing.faulty_store import Fault, FaultyStore, StoreWrapper
 from tests.support.places import StorePlace
 from tests.support.rows import ROWS, TEXT, ids, rows, table_of
@@ -152,7 +152,7 @@ def test_a_process_that_slept_while_the_table_was_dropped_leaves_nothing_there(
     table = table_of(root, appends=3)
     sleeper = Sleeper(root, at)
     log = TransactionLog(sleeper, log_settings(table.settings), cache=LogCache(1 << 26))
-    slow = Table(log, log.newest(), options)
+    slow = Table(TableHandle(log, log.newest(), options))
     verbs: dict[str, Callable[[], object]] = {
         "append": lambda: slow.append(rows([9])),
         "delete": lambda: slow.delete(where="id = 1"),

@@ -16,10 +16,16 @@ from indextables.table.planning import create_with_rows
 ROWS = pa.record_batch({"id": [1, 2]})
 
 
+def create(path: str, data: Any, **how: Any) -> tuple[Table, int | None]:
+    """The new table, and the version of its rows."""
+    handle, version = create_with_rows(path, data, **how)
+    return Table(handle), version
+
+
 def test_the_table_is_created_and_then_filled(tmp_path: Path) -> None:
-    table, version = create_with_rows(Table, str(tmp_path / "t"), ROWS, user_metadata="first")
+    table, version = create(str(tmp_path / "t"), ROWS, user_metadata="first")
     assert (version, table.count(), table.history().column("version").to_pylist()) == (1, 2, [1, 0])
-    empty, version = create_with_rows(Table, str(tmp_path / "u"), ROWS.slice(0, 0))
+    empty, version = create(str(tmp_path / "u"), ROWS.slice(0, 0))
     assert (version, empty.version) == (None, 0)
 
 
@@ -31,7 +37,7 @@ def test_another_table_that_was_made_meanwhile_stays_as_it_is(tmp_path: Path) ->
         Table.create(str(path), schema=ROWS.schema)
 
     with pytest.raises(TableExistsError):
-        create_with_rows(Table, str(path), rows())
+        create(str(path), rows())
     assert (Table.open(str(path)).version, Table.open(str(path)).count()) == (0, 0)
     assert [file for file in path.rglob("*") if file.is_file() and "_transaction_log" not in file.parts] == []
 
@@ -50,7 +56,7 @@ def splits_of(path: Path) -> set[str]:
 
 def test_rows_go_into_the_table_that_another_made_if_that_is_wanted(tmp_path: Path) -> None:
     path = tmp_path / "t"
-    table, version = create_with_rows(Table, str(path), made_meanwhile(path), exist_ok=True)
+    table, version = create(str(path), made_meanwhile(path), exist_ok=True)
     assert (version, table.count(), Table.open(str(path)).count()) == (2, 3, 3)
 
 
@@ -67,7 +73,7 @@ def test_rows_for_another_table_than_the_one_that_was_made_are_refused(
 ) -> None:
     path = tmp_path / "t"
     with pytest.raises(error):
-        create_with_rows(Table, str(path), made_meanwhile(path, **made), exist_ok=True)
+        create(str(path), made_meanwhile(path, **made), exist_ok=True)
     table = Table.open(str(path))
     assert (table.version, table.count()) == (1, 1)
     assert splits_of(path) == set(table.files().column("path").to_pylist())
@@ -91,5 +97,5 @@ def test_what_the_table_will_be_is_checked_before_a_row_is_read(
         raise AssertionError("the rows were read")
 
     with pytest.raises(InvalidInputError, match=message):
-        create_with_rows(Table, str(tmp_path / "t"), batches(), partition_columns=["part"], options=options)
+        create(str(tmp_path / "t"), batches(), partition_columns=["part"], options=options)
     assert list(tmp_path.rglob("*")) == []

@@ -64,7 +64,7 @@ def test_a_table_that_has_a_wrong_one_can_be_mended(tmp_path: Path) -> None:
     table = created(tmp_path)
     table.append(rows())
     wrong = msgspec.structs.replace(table.metadata, configuration={"indexing.typemap.zz": "text"})
-    table._commit(Changes(Operation.METADATA, metadata=wrong))
+    table.handle.commit(Changes(Operation.METADATA, metadata=wrong))
     with pytest.raises(InvalidInputError, match="zz"):
         Table.open(table.path).search("one")
     Table.open(table.path).update_metadata(unset=("indexing.typemap.zz",))

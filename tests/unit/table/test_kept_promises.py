@@ -26,8 +26,8 @@ def test_a_failed_clean_up_is_raised_where_that_is_asked_for_and_the_rows_are_in
     age(path, hours=24 * 60)
     options = {"cleanup.failurePolicy": "fail", "checkpoint.interval": 1, "checkpoint.retention": 0}
     table = Table.open(str(path), options=options)
-    table._log.store = FaultyStore(table._log.store, [Fault("delete", times=99)])
-    table._log.__post_init__()
+    table.handle.log.store = FaultyStore(table.handle.log.store, [Fault("delete", times=99)])
+    table.handle.log.__post_init__()
     with pytest.raises(CleanupError, match="was committed") as caught:
         table.append(rows(range(30, 40)))
     assert caught.value.context["version"] == 4
@@ -44,8 +44,8 @@ def test_by_default_a_failed_clean_up_is_a_warning_and_affects_nothing(
     table_of(path, appends=3, options={"checkpoint.interval": 1_000})
     age(path, hours=24 * 60)
     table = Table.open(str(path), options={"checkpoint.interval": 1, "checkpoint.retention": 0})
-    table._log.store = FaultyStore(table._log.store, [Fault("delete", times=99)])
-    table._log.__post_init__()
+    table.handle.log.store = FaultyStore(table.handle.log.store, [Fault("delete", times=99)])
+    table.handle.log.__post_init__()
     with caplog.at_level(logging.WARNING):
         assert table.append(rows(range(30, 40))) == 4
     assert [record for record in caplog.records if "clean" in record.getMessage()]
@@ -73,21 +73,21 @@ def test_reading_the_log_gives_up_when_it_was_told_to(tmp_path: Path, versions: 
     """`checkpoint.read.timeoutSeconds` within a fifth, however many files and however slow they are."""
     table = table_of(tmp_path / "t", appends=versions - 1, options={"checkpoint.interval": 1_000})
     table = Table.open(table.path, options={"checkpoint.read.timeoutSeconds": 1})
-    table._log.invalidate_cache()
+    table.handle.log.invalidate_cache()
     slow = Slow(LocalStore(table.path))
     slow.seconds = 6.0
-    table._log.store = slow
-    table._log.__post_init__()
+    table.handle.log.store = slow
+    table.handle.log.__post_init__()
     began = time.monotonic()
     with pytest.raises(UnavailableError, match="took longer than 1 s"):
-        table._log.reload()
+        table.handle.log.reload()
     assert 1.0 <= time.monotonic() - began <= 1.2 + 0.3  # what a busy machine needs to start threads
 
 
 def test_the_repair_that_a_hole_in_the_log_names_works(tmp_path: Path) -> None:
     path = tmp_path / "t"
     table = table_of(path, appends=5, options={"checkpoint.interval": 1_000})
-    table._log.invalidate_cache()
+    table.handle.log.invalidate_cache()
     (path / log_files.version_path(3)).unlink()
     with pytest.raises(LogGapError) as caught:
         Table.open(str(path))
@@ -102,7 +102,7 @@ def test_the_state_of_a_table_is_the_newest_one_whoever_wrote_it(tmp_path: Path)
     table = table_of(path, appends=3, options={"checkpoint.interval": 1_000})
     held = Table.open(str(path))
     assert held.state().format == "none"
-    table._log.invalidate_cache()
+    table.handle.log.invalidate_cache()
     other = Table.open(str(path))
     other.checkpoint()
     assert (held.state().format, held.state().version) == ("avro-state", 3)

@@ -50,14 +50,14 @@ def test_a_hole_that_a_checkpoint_in_the_background_finds_is_the_error_of_the_ne
     table = table_of(root, appends=1, options={"checkpoint.interval": 4, "checkpoint.async.parallelism": 1})
     queue, gate = CheckpointQueue(1), threading.Event()
     assert queue.submit("another table", lambda: assert_opened(gate), shutdown_timeout_s=60)
-    table._log.background = queue
+    table.handle.log.background = queue
     for n in range(3):
         table.append(rows([100 + n]))
     kept = (root / version_path(2)).read_bytes()
     (root / version_path(2)).unlink()
     gate.set()
     assert queue.wait(60)
-    assert table._log.upkeep.failures == 1
+    assert table.handle.log.upkeep.failures == 1
     with pytest.raises(LogGapError, match="Version 2 "):
         table.append(rows([9]))
     (root / version_path(2)).write_bytes(kept)

@@ -29,6 +29,7 @@ from indextables.errors import (
     UnsupportedError,
     VersionNotFoundError,
 )
+from indextables.handle import open_log
 from indextables.log.cache import LogCache
 from indextables.log.log_files import version_path
 from indextables.log.transaction_log import TransactionLog
@@ -36,7 +37,6 @@ from indextables.model.actions import ProtocolAction
 from indextables.model.file_list import to_actions
 from indextables.storage.local import LocalStore
 from indextables.storage.store import ObjectInfo
-from indextables.table.handle import open_log
 from indextables.testing.faulty_store import CountingStore, StoreWrapper
 from indextables.wire import version_file
 from tests.support.rows import ids, table_of
@@ -147,7 +147,7 @@ def test_time_travel_by_version_and_by_moment(path: str) -> None:
     moments = [0]
     for name in "abc":
         append(table, name)
-        moments.append(table._snapshot.header.timestamp_ms)
+        moments.append(table.handle.snapshot.header.timestamp_ms)
     for version, names in enumerate([set(), {"a"}, {"a", "b"}, {"a", "b", "c"}]):
         assert live(Table.open(path, version=version)) == names
         if version:
@@ -455,7 +455,7 @@ def test_a_look_beside_never_hides_a_newer_one(path: str) -> None:
 
 def test_a_split_that_is_not_there_is_not_added(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t", appends=1)
-    (there,) = to_actions(table._snapshot.all_files)
+    (there,) = to_actions(table.handle.snapshot.all_files)
     copy = tmp_path / "t" / "splits" / "copy.split"
     new = replace(there, path="splits/copy.split", added_at_version=None, added_at_timestamp=None)
     missing = pytest.raises(InvalidInputError, match=r"splits/copy.split cannot be added .* not there")

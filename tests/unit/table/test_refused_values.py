@@ -48,7 +48,7 @@ def test_a_transaction_id_that_is_none_is_refused_before_anything_is_written(tab
     with pytest.raises(InvalidInputError, match="txn"):
         table.transaction(txn=txn)
     with pytest.raises(InvalidInputError, match="txn"):
-        planning.plan_write(table, ROWS.schema, txn=txn)
+        planning.plan_write(table.handle, ROWS.schema, txn=txn)
     assert files_of(table) == before
 
 
@@ -116,5 +116,5 @@ def test_partition_values_are_recorded_as_the_texts_that_readers_see(tmp_path: P
 def test_no_commit_can_write_what_cannot_be_read(table: Table) -> None:
     before = files_of(table)
     with pytest.raises(InvalidInputError, match=r"'commitInfo' of version 1 of .* cannot be recorded"):
-        table._commit(Changes("APPEND", keep_empty=True, engine_info=5))  # type: ignore[arg-type]
+        table.handle.commit(Changes("APPEND", keep_empty=True, engine_info=5))  # type: ignore[arg-type]
     assert files_of(table) == before

@@ -13,6 +13,7 @@ import pytest
 
 from indextables import Table, config
 from indextables.errors import CommitUnknownError, ConflictError, TableExistsError
+from indextables.handle import TableHandle, log_settings
 from indextables.log.cache import LogCache
 from indextables.log.create import create_table
 from indextables.log.log_files import version_of, version_path
@@ -23,7 +24,6 @@ from indextables.storage.local import LocalStore
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import PutOutcome, Store
 from indextables.table import planning
-from indextables.table.handle import log_settings
 from indextables.testing.faulty_store import StoreWrapper
 from indextables.wire import version_file
 from tests.support.places import StorePlace
@@ -84,11 +84,11 @@ def test_a_handle_of_a_table_that_was_created_again_is_refused(tmp_path: Path, v
 
 def test_a_write_that_was_planned_for_the_table_before_is_refused(tmp_path: Path) -> None:
     root = tmp_path / "t"
-    planned = planning.plan_write(table_of(root, appends=1), rows([9]).schema)
+    planned = planning.plan_write(table_of(root, appends=1).handle, rows([9]).schema)
     recreated(root)
     added = planned.run(rows([9]).to_batches())
     with pytest.raises(ConflictError, match="another one than before"):
-        planning.finish_write(Table.open(str(root)), planned, added)
+        planning.finish_write(Table.open(str(root)).handle, planned, added)
     assert content(root)[0] == 1
 
 
@@ -115,7 +115,7 @@ def test_a_writer_that_wakes_in_another_table_leaves_it_as_it_is(tmp_path: Path,
         log_settings(table.settings),
         cache=LogCache(1 << 26),
     )
-    slow = Table(log, log.newest(), None)
+    slow = Table(TableHandle(log, log.newest(), None))
     with pytest.raises(ConflictError, match="another one than before"):
         slow.append(rows([9]))
     assert content(root)[:2] == (appends, sorted(f"n{n}" for n in range(appends)))
@@ -143,7 +143,7 @@ def test_a_version_of_another_table_is_not_taken_back_for_ones_own(tmp_path: Pat
         cache=LogCache(1 << 26),
     )
     with pytest.raises(CommitUnknownError if appends > 3 else ConflictError):
-        Table(log, log.newest(), None).append(rows([9]))
+        Table(TableHandle(log, log.newest(), None)).append(rows([9]))
     assert content(root)[:2] == (appends, sorted(f"n{n}" for n in range(appends)))
 
 
@@ -172,7 +172,7 @@ def test_a_state_of_another_table_is_not_taken_back_for_ones_own(tmp_path: Path)
         cache=LogCache(1 << 26),
     )
     with pytest.raises(ConflictError, match="another one than before"):
-        Table(log, log.newest(), None).checkpoint()
+        Table(TableHandle(log, log.newest(), None)).checkpoint()
     assert content(root)[:2] == (3, ["n0", "n1", "n2"])
 
 
@@ -249,7 +249,7 @@ def test_a_version_that_met_another_log_is_taken_back(tmp_path: Path) -> None:
         log_settings(config.resolve(options=PLAIN)),
         cache=LogCache(1 << 26),
     )
-    old = Table(log, log.newest(), PLAIN)
+    old = Table(TableHandle(log, log.newest(), PLAIN))
     Table.open(str(root), options=PLAIN).append(rows([90]))
     with pytest.raises(ConflictError, match="does not come from it: its log was replaced"):
         old.refresh().overwrite(rows([9]))

@@ -76,8 +76,7 @@ class RowTarget(Struct, frozen=True):
             if table is not None:
                 return table, table.append(data, merge_schema=self.merge_schema, user_metadata=self.note)
             # Another process can create it concurrently: --create only requires that the table exists.
-            return create_with_rows(
-                Table,
+            created, version = create_with_rows(
                 self.path,
                 data,
                 partition_columns=list(self.partition_by),
@@ -85,6 +84,7 @@ class RowTarget(Struct, frozen=True):
                 user_metadata=self.note,
                 exist_ok=True,
             )
+            return Table(created), version
 
     def table_options(self) -> dict[str, object]:
         """Return the settings of a new table."""
@@ -178,7 +178,7 @@ class _Follower:
         return file.key
 
     def _positions(self, table: Table | None) -> Positions:
-        return Positions.of(self._path, {} if table is None else table._snapshot.header.txns)
+        return Positions.of(self._path, {} if table is None else table.handle.snapshot.header.txns)
 
     def _record(self, table: Table, position: Position, why: str | None = None) -> None:
         """Commit a position without rows."""
@@ -272,7 +272,7 @@ class _Follower:
     def _start_of_older_release(self, table: Table, file: LogFile) -> int:
         """Return the offset that an older release recorded for the file."""
         digest = hashlib.sha256(f"{self._path.absolute()}:{file.key}".encode()).hexdigest()[:16]
-        recorded = table._snapshot.header.txns.get(f"file:{self._path.name}:{digest}")
+        recorded = table.handle.snapshot.header.txns.get(f"file:{self._path.name}:{digest}")
         if recorded is None:
             return 0
         if recorded.version > file.size:

@@ -129,7 +129,7 @@ def follow(
                 version=table.version,
             )
         if newest.version > table.version:
-            plan = planning.plan_scan(newest, query=query, where=where, columns=columns)
+            plan = planning.plan_scan(newest.handle, query=query, where=where, columns=columns)
             matches = new_matches(newest, plan, after=table.version, snippet=snippet)
             if matches.num_rows:
                 yield matches
@@ -139,7 +139,7 @@ def follow(
 
 def new_matches(table: Table, plan: ScanPlan, *, after: int, snippet: str | None) -> pa.Table:
     """Return the matches among rows that were added after a version, in their order of arrival."""
-    files = [f for v in planning.versions(table, after=after, until=table.version) for f in files_of_new_rows(v)]
+    files = [f for v in planning.versions(table.handle, after=after, until=table.version) for f in files_of_new_rows(v)]
     splits = entries(from_actions(files))
     search = TableSearch.of(plan.with_splits(splits), snippet=None if snippet is None else Snippet(snippet))
     return search.run()

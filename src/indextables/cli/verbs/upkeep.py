@@ -34,7 +34,7 @@ from indextables.operations.drop_table import DropTableReport
 from indextables.operations.erase import EraseReport
 from indextables.operations.merge import MergeReport
 from indextables.operations.purge import PurgeReport
-from indextables.operations.repair import RepairReport
+from indextables.operations.rebuild import RepairReport
 from indextables.operations.restore import RestoreReport
 from indextables.operations.truncate import TruncateReport
 from indextables.operations.verify import VerifyReport

@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 from indextables import config
 from indextables.config import PREFIX
 from indextables.errors import InvalidInputError, TableExistsError, TableNotFoundError, UnsupportedError
+from indextables.handle import open_log
 from indextables.model.schema_registry import KEY_PREFIX
 from indextables.operations.row_write import RowWrite
 from indextables.spark.schemas import arrow_schema
@@ -25,7 +26,6 @@ from indextables.spark.source.options import SPARKS_OWN, SourceOptions, with_col
 from indextables.table import Table
 from indextables.table.definition import index_options
 from indextables.table.frame_writer import check_indexed
-from indextables.table.handle import open_log
 from indextables.table.planning import finish_rows, plan_definition
 
 OPTION_PREFIX = "option."

@@ -274,7 +274,7 @@ class ReadRequest(Struct, frozen=True):
     def plan(self, table: Table, columns: Sequence[str] | None, *, order_by: str | None = None) -> ScanPlan:
         """The scan that finds the rows."""
         query, where = self._conditions(table)
-        return planning.plan_scan(table, query=query, where=where, columns=columns, order_by=order_by)
+        return planning.plan_scan(table.handle, query=query, where=where, columns=columns, order_by=order_by)
 
     def first(self, table: Table, columns: Sequence[str]) -> TableSearch | None:
         """The search for the first rows by a column; None if nothing but all rows will do."""
@@ -284,7 +284,7 @@ class ReadRequest(Struct, frozen=True):
         column = find_column(table.schema, name)
         if not is_partitionable(table.schema.field(column).type):
             return None
-        if nulls == "nulls first" and not is_null_free(table.files(), table._names.column(column)):
+        if nulls == "nulls first" and not is_null_free(table.files(), table.handle.names.column(column)):
             return None
         plan = self.plan(table, columns, order_by=column)
         plan = plan if plan.query is not None else replace(plan, query=AllRows())
@@ -300,7 +300,7 @@ class ReadRequest(Struct, frozen=True):
         plan = self.plan(table, [name for name in columns if name not in (SCORE, SNIPPET)])
         snippet = None
         if SNIPPET in columns:
-            named = table._viewed or table
+            named = table.handle.viewed or table.handle
             searched_columns = [operator.column for operator in self.operators if operator.column is not None]
             column = self.snippet or next(iter(searched_columns), None)
             if column is None:
@@ -323,14 +323,18 @@ class ReadRequest(Struct, frozen=True):
         filters = parse_filters(text, table.schema, exact)
         if self.where is not None:
             filters.append(parse(self.where))
-        now_ms = table._log.now_ms()
-        where = bound_predicate(all_of(filters), table.schema, now_ms=now_ms, zone=table._zone) if filters else None
+        now_ms = table.handle.log.now_ms()
+        where = (
+            bound_predicate(all_of(filters), table.schema, now_ms=now_ms, zone=table.handle.time_zone)
+            if filters
+            else None
+        )
         if self.query is None and not self.operators:
             return None, where
-        viewed = table._viewed
+        viewed = table.handle.viewed
         if viewed is None:
             return searched(self.operators, self.query, self._fields(table), now_ms=now_ms), where
-        names = viewed._names
+        names = viewed.names
         operators = [replace(o, column=None if o.column is None else names.shown(o.column)) for o in self.operators]
         query = searched(operators, self.query, self._fields(table), now_ms=now_ms)
         return None if query is None else physical_query(query, names), where
@@ -339,14 +343,14 @@ class ReadRequest(Struct, frozen=True):
         """The columns that say whether a row matches a search, with the filters over them."""
         if self.matches is None:
             return None
-        viewed, told = table._viewed, self.matches
+        viewed, told = table.handle.viewed, self.matches
         if viewed is not None:
             told = json.dumps(
-                [[n, f, None if c is None else viewed._names.shown(c), q] for n, f, c, q in json.loads(told)]
+                [[n, f, None if c is None else viewed.names.shown(c), q] for n, f, c, q in json.loads(told)]
             )
-        found = MatchColumns.parse(told, self._fields(table), now_ms=table._log.now_ms())
+        found = MatchColumns.parse(told, self._fields(table), now_ms=table.handle.log.now_ms())
         if viewed is not None:
-            found = found.under(viewed._names)
+            found = found.under(viewed.names)
         by_rows = table.settings.group(FilterSettings).by_rows
         return found.with_filters(self.filters, self.exact, table.schema, by_rows=by_rows)
 
@@ -370,5 +374,5 @@ class ReadRequest(Struct, frozen=True):
 
     def _fields(self, table: Table) -> QueryFields:
         """The columns as queries name them: in people's names, even where those around them are the splits'."""
-        named = table._viewed or table
+        named = table.handle.viewed or table.handle
         return query_fields(named.schema, named.partition_columns, named.settings)

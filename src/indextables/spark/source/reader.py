@@ -41,7 +41,7 @@ from indextables.spark.source.options import ReadRequest, SourceOptions
 from indextables.splits.read.table_split import SplitEntry
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import Store
-from indextables.table import Table, planning
+from indextables.table import Table
 
 _MAGIC = b"PAR1"
 _THREADS = 16
@@ -176,7 +176,7 @@ def _moment_of(text: str | None, settings: Mapping[str, object]) -> str | dt.dat
 
 def _as_named(table: Table, options: SourceOptions) -> Table:
     """The table with the names of columns that the read is in: Spark's own scan is in those of the splits."""
-    return planning.physical_view(table) if options.flag("physicalNames") else table
+    return Table(table.handle.physical_view()) if options.flag("physicalNames") else table
 
 
 AnyScan = TypeVar("AnyScan", ScanPlan, TableSearch, ScanPlan | TableSearch)

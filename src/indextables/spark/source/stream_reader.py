@@ -37,6 +37,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType, Tim
 
 from indextables.config.spark import SparkReadSettings
 from indextables.errors import ConflictError, InvalidInputError, NotFoundError, RefusedError, VersionNotFoundError
+from indextables.handle import version_of
 from indextables.model.actions import AddAction, RemoveAction
 from indextables.model.arguments import to_epoch_ms
 from indextables.model.conflicts import Operation, files_of_new_rows
@@ -63,7 +64,6 @@ from indextables.spark.source.reader import Frame, SplitGroup, open_table, task_
 from indextables.splits.read.table_split import SplitEntry
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.table import Table, planning
-from indextables.table.handle import version_of
 
 
 class StreamOptions(Struct, frozen=True):
@@ -104,7 +104,7 @@ class StreamOptions(Struct, frozen=True):
 
     def plan(self, table: Table, columns: Sequence[str]) -> ScanPlan:
         """The scan that finds the rows."""
-        return planning.plan_scan(table, query=self.request.query, where=self.request.where, columns=columns)
+        return planning.plan_scan(table.handle, query=self.request.query, where=self.request.where, columns=columns)
 
     def check(self, table: Table) -> None:
         """Refuse what this table cannot answer: told where the stream is asked for, not in the trace of a query."""
@@ -129,7 +129,7 @@ def _one_of(options: SourceOptions, version: str, moment: str) -> str | None:
 def first_version(table: Table, moment: str) -> int:
     """The first version that was committed at a moment or after it."""
     try:
-        return version_of(table._log, version=None, timestamp=to_epoch_ms(moment) - 1) + 1
+        return version_of(table.handle.log, version=None, timestamp=to_epoch_ms(moment) - 1) + 1
     except VersionNotFoundError:
         return 0
 
@@ -338,7 +338,7 @@ class StreamFiles:
         elif start.txn is not None:
             self._check_history(table, start)
         if until > start.version:
-            for version in planning.versions(table, after=start.version, until=until):
+            for version in planning.versions(table.handle, after=start.version, until=until):
                 version_start = Offset(version.version, 0, table=table.metadata.id, txn=version.info.txn_id)
                 yield from _numbered(self._files_of(version), version_start)
 
@@ -347,7 +347,7 @@ class StreamFiles:
         files = sorted(to_actions(table.files()), key=lambda action: action.path)
         if not self._feed:
             return files
-        stamp = version, table._snapshot.header.timestamp_ms
+        stamp = version, table.handle.snapshot.header.timestamp_ms
         return [Change(INSERT, entry, *stamp) for entry in entries(from_actions(files))]
 
     def _added(self, table: Table, offset: Offset) -> Sequence[Step]:
@@ -360,7 +360,7 @@ class StreamFiles:
     def _check_history(self, table: Table, offset: Offset) -> CommittedVersion | None:
         """The version of an offset; ConflictError if it is not the one that was read, None if it is not there any more."""
         try:
-            version = planning.versions(table, after=offset.version - 1, until=offset.version)[0]
+            version = planning.versions(table.handle, after=offset.version - 1, until=offset.version)[0]
         except VersionNotFoundError:
             return None
         if offset.txn not in (None, version.info.txn_id):
@@ -510,7 +510,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _changed_rows(self, table: Table, changes: Sequence[Change]) -> list[ChangedRows]:
         told = {field.name for field in FEED_FIELDS}
         columns = [name for name in self._schema.names if name not in told]
-        plan = planning.plan_scan(table, columns=columns)
+        plan = planning.plan_scan(table.handle, columns=columns)
         return [ChangedRows(ChangeTask.of(plan, [change])) for change in changes]
 
     @plain_errors
@@ -540,10 +540,10 @@ class ChangeReader(DataSourceReader):
         table = open_table(self._options, self._options.required_path(path_in(self._schema)), self._frame)
         told = {field.name for field in FEED_FIELDS}
         columns = [name for name in self._schema.names if name not in told]
-        changes = changes_between(table._log, *self._versions(table), newest=table.version)
+        changes = changes_between(table.handle.log, *self._versions(table), newest=table.version)
         each = -(-len(changes) // (2 * (self._options.number("parallelism") or _TASKS))) or 1
         parts = [changes[start : start + each] for start in range(0, len(changes), each)]
-        plan = planning.plan_scan(table, columns=columns)
+        plan = planning.plan_scan(table.handle, columns=columns)
         return [ChangedRows(ChangeTask.of(plan, part)) for part in parts]
 
     def _versions(self, table: Table) -> tuple[int, int]:
@@ -560,7 +560,7 @@ class ChangeReader(DataSourceReader):
             )
         last = self._options.number("endingVersion")
         if end_time is not None:
-            last = min(version_of(table._log, version=None, timestamp=end_time), table.version)
+            last = min(version_of(table.handle.log, version=None, timestamp=end_time), table.version)
         return first, table.version if last is None else last
 
     @plain_errors

@@ -31,6 +31,7 @@ from indextables.config import PREFIX, Settings
 from indextables.config.indexing import IndexingSettings
 from indextables.config.registry import SettingsGroup, declared
 from indextables.errors import IndexTablesError, InvalidInputError, RefusedError, TableNotFoundError
+from indextables.handle import open_log
 from indextables.model.actions import AddAction
 from indextables.model.conflicts import Operation
 from indextables.model.predicate import Where, all_of
@@ -52,7 +53,6 @@ from indextables.spark.source.options import SourceOptions, with_column_case
 from indextables.spark.writes import abandon, finish, plan_table_write
 from indextables.table import Table
 from indextables.table.frame_writer import index_settings
-from indextables.table.handle import open_log
 from indextables.table.planning import with_options
 
 G = TypeVar("G", bound=SettingsGroup)
