@@ -50,6 +50,7 @@ from indextables.model.schema_registry import without_registry
 from indextables.model.snapshot import Snapshot
 from indextables.splits.index.live_indexing import LiveIndexing, live_indexing
 from indextables.splits.index.mapping import decided_columns
+from indextables.splits.index.table_schema import TableSchema
 from indextables.storage.spec import StoreSpec, open_store, open_table_store
 
 logger = logging.getLogger(__name__)
@@ -236,6 +237,16 @@ class TableHandle:
     def physical_partition_columns(self) -> tuple[str, ...]:
         """The partition columns, by their physical names."""
         return tuple(self.snapshot.metadata.partition_columns or ())
+
+    @property
+    def logical_columns(self) -> TableSchema:
+        """The columns and the partition columns, by their logical names."""
+        return TableSchema(self.names.logical, tuple(self.partition_columns))
+
+    @property
+    def physical_columns(self) -> TableSchema:
+        """The columns and the partition columns, by their physical names."""
+        return TableSchema(self.names.physical, self.physical_partition_columns)
 
     def show(self, snapshot: Snapshot) -> None:
         """Show another version. Raises what an earlier cleaning in the background failed with."""

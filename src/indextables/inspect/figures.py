@@ -19,7 +19,6 @@ from typing import Any
 import pyarrow as pa
 from msgspec import Struct
 
-from indextables.config.indexing import IndexingSettings
 from indextables.errors import CorruptTableError, UnsupportedError, VersionNotFoundError
 from indextables.inspect.inspection import Inspection, sizes_of_components
 from indextables.log.log_files import list_log
@@ -32,7 +31,6 @@ from indextables.model.snapshot import CommittedVersion
 from indextables.query.explain import ScanReport, explain
 from indextables.query.plan import plan_scan
 from indextables.query.task import ScanTask
-from indextables.splits.index.mapping import DocMapping
 
 Sizes = Mapping[str, int]
 """Bytes by the path of a split."""
@@ -85,13 +83,12 @@ class ColumnFigure(Struct, frozen=True):
 
 def column_figures(inspection: Inspection) -> list[ColumnFigure]:
     """Every column, and what a search finds it by."""
-    schema, partition_columns = inspection.table.schema, inspection.table.partition_columns
-    body = pa.schema([f for f in schema if f.name not in partition_columns])
-    mapping = DocMapping.from_settings(body, inspection.table.settings.group(IndexingSettings))
+    table = inspection.table
+    mapping = table.logical_columns.mapping(table.settings)
     kinds = {
         column.name: column.shown_kind if column.indexed or column.exact else "statistics" for column in mapping.columns
     }
-    return [ColumnFigure(f.name, str(f.type), f.nullable, kinds.get(f.name, "partition")) for f in schema]
+    return [ColumnFigure(f.name, str(f.type), f.nullable, kinds.get(f.name, "partition")) for f in table.schema]
 
 
 def version_figures(inspection: Inspection, *, limit: int = 60) -> tuple[list[VersionFigure], list[MergeFigure]]:

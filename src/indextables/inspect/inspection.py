@@ -32,10 +32,11 @@ from indextables.model.schema import find_column, is_atomic
 from indextables.model.schema_registry import without_registry
 from indextables.model.snapshot import Snapshot
 from indextables.operations import clustering
-from indextables.query.plan import plan_scan, query_fields
+from indextables.query.plan import plan_scan
 from indextables.query.task import ScanTask
 from indextables.splits.format.source import open_source
 from indextables.splits.index.analyzers import tokens_table
+from indextables.splits.query.fields import QueryFields
 from indextables.splits.read.foreign import ForeignReader
 from indextables.splits.read.split_description import component_sizes
 from indextables.splits.read.table_split import SplitEntry
@@ -300,8 +301,8 @@ class Inspection:
         number of splits that may hold a value of a split's range: 1.0 is perfect. Without `columns`, those that merges
         sort by (`merge.clusterBy`), or every column that has bounds.
         """
-        schema, partitions = self.table.schema, self.table.partition_columns
-        body = pa.schema([field for field in schema if field.name not in partitions])
+        partitions = self.table.partition_columns
+        body = self.table.logical_columns.stored
         sorts = self.table.settings.group(MergeSettings).cluster_by
         chosen = clustering.sort_columns(body, columns if columns is not None else sorts)
         every = columns is None and not chosen
@@ -330,7 +331,7 @@ class Inspection:
             t.inspect.analyze("message", "Gateway timeout")
         """
         table = self.table
-        fields = query_fields(table.schema, table.partition_columns, table.search_settings)
+        fields = QueryFields.of(table.logical_columns, table.search_settings)
         mapping = fields.column(find_column(table.schema, argument_text("column", column)))
         if not mapping.tokenizer:
             message = f"Column {mapping.name!r} is of kind {mapping.shown_kind}, which has no terms of text."

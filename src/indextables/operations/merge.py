@@ -44,7 +44,6 @@ from indextables.model.arguments import whole_number
 from indextables.model.conflicts import Operation, layout
 from indextables.model.predicate import Predicate
 from indextables.model.report import Progress, Report, counted, silent, was
-from indextables.model.schema import schema_from_json
 from indextables.model.snapshot import Snapshot
 from indextables.operations import clustering
 from indextables.operations.jobs import DRY_RUN, NO_ACTION, SUCCESS, Execute, collect, in_threads
@@ -60,6 +59,7 @@ from indextables.operations.rewrite import (
 from indextables.splits.format.section_table import MAX_ROWS
 from indextables.splits.format.source import open_source
 from indextables.splits.index.live_indexing import Disputes, live_indexing
+from indextables.splits.index.table_schema import TableSchema
 from indextables.splits.read.foreign import ForeignReader
 from indextables.splits.read.table_split import open_split, row_mask
 from indextables.splits.write.merge import MergeSource
@@ -254,12 +254,11 @@ def plan(
         chosen = chosen.filter(pa.array(to_be_rewritten(chosen, registry, disputes), pa.bool_()))
     eligible = chosen if cooling else without_cooling(chosen, snapshot.header.skips, now_ms=now_ms)
     _log_cooldowns(snapshot, url, now_ms)
-    columns = tuple(snapshot.metadata.partition_columns or ())
-    schema = schema_from_json(snapshot.metadata.schema_string)
-    order = clustering.sort_columns(pa.schema([f for f in schema if f.name not in columns]), bounds.order_by)
+    columns = TableSchema.of(snapshot.metadata)
+    order = clustering.sort_columns(columns.stored, bounds.order_by)
     worthwhile = eligible if order and bounds.resort else _worthwhile(eligible, registry, bounds, disputes)
     listed = source_splits(worthwhile, registry, disputes)
-    extents = clustering.extents(worthwhile, order[0], schema, columns) if order else None
+    extents = clustering.extents(worthwhile, order[0], columns.schema, columns.partition_columns) if order else None
     groups = sorted(
         _groups(listed, bounds, extents), key=lambda group: (group.sources[0].modification_time, group.sources[0].path)
     )

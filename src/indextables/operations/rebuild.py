@@ -41,6 +41,7 @@ from indextables.pools import SPLITS
 from indextables.splits.format.section_table import path_mark
 from indextables.splits.format.source import open_source
 from indextables.splits.index.mapping import settings_of
+from indextables.splits.index.table_schema import TableSchema
 from indextables.splits.read.split_description import SplitDescription, describe_split
 from indextables.storage.location import partition_values
 from indextables.storage.store import ObjectInfo, Store
@@ -109,7 +110,7 @@ def layout_of(splits: Sequence[DescribedSplit], *, url: str) -> TableLayout:
     schema = _schema(newest_first)
     missing = [pa.field(name, pa.string()) for name in columns if name not in schema.names]
     schema = pa.schema([*schema, *missing])
-    body = pa.schema([f for f in schema if f.name not in columns])
+    body = TableSchema(schema, columns).stored
     mapping = next((split.description.mapping for split in newest_first if split.description.mapping), None)
     return TableLayout(
         schema_json=schema_to_json(schema),

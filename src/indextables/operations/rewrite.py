@@ -19,7 +19,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from indextables.config import Settings
-from indextables.config.indexing import IndexingSettings
 from indextables.config.splits import SplitWriterSettings, StatsSettings
 from indextables.errors import BadFileError, InvalidInputError, StorageError
 from indextables.model.actions import MAX_LONG, AddAction, MetadataAction
@@ -28,6 +27,7 @@ from indextables.splits.format.container import SplitInfo
 from indextables.splits.format.section_table import MAX_ROWS, Origin, path_mark
 from indextables.splits.index.live_indexing import Disputes, decision_hint, richer, same_terms
 from indextables.splits.index.mapping import ColumnMapping, DocMapping
+from indextables.splits.index.table_schema import TableSchema
 from indextables.splits.read.searchable import Searchable
 from indextables.splits.read.table_split import SplitEntry
 from indextables.splits.write.merge import MergeSource, RowOrder, merge_splits
@@ -101,13 +101,12 @@ class SplitRewriter(Struct, frozen=True, dict=True):
         cls, metadata: MetadataAction, *, spec: StoreSpec, settings: Settings, decided: Sequence[str] = ()
     ) -> SplitRewriter:
         """The rewriter of a table."""
-        columns = tuple(metadata.partition_columns or ())
-        body = pa.schema([f for f in schema_from_json(metadata.schema_string) if f.name not in columns])
+        columns = TableSchema.of(metadata)
         return cls(
             spec=spec,
             schema_json=metadata.schema_string,
-            partition_columns=columns,
-            mapping=DocMapping.from_settings(body, settings.group(IndexingSettings)),
+            partition_columns=columns.partition_columns,
+            mapping=columns.mapping(settings),
             splits=settings.group(SplitWriterSettings),
             stats=settings.group(StatsSettings),
             decided=tuple(decided),
@@ -121,7 +120,7 @@ class SplitRewriter(Struct, frozen=True, dict=True):
     @cached_property
     def body(self) -> pa.Schema:
         """The columns that are in the splits."""
-        return pa.schema([f for f in self.schema if f.name not in self.partition_columns])
+        return TableSchema(self.schema, self.partition_columns).stored
 
     def rewrite(
         self,

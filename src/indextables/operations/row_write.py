@@ -30,7 +30,7 @@ from msgspec.structs import replace
 
 from indextables import config
 from indextables.config import Settings
-from indextables.config.indexing import IndexingSettings, SearchSettings
+from indextables.config.indexing import SearchSettings
 from indextables.config.splits import SplitWriterSettings, StatsSettings
 from indextables.log.live_files import every_file, files_of_partitions, files_within, no_file_of_a_new_table
 from indextables.log.transaction import Changes, LiveSelection
@@ -48,6 +48,7 @@ from indextables.pools import WRITES
 from indextables.splits.format.container import SplitInfo
 from indextables.splits.format.section_table import Origin
 from indextables.splits.index.mapping import DocMapping, compatible_mapping, recorded_as
+from indextables.splits.index.table_schema import TableSchema
 from indextables.splits.index.tantivy_files import scratch_folder, writing_errors
 from indextables.splits.write.writer import new_split_name, split_path, write_splits
 from indextables.storage.spec import StoreSpec, open_store, open_table_store
@@ -287,7 +288,7 @@ class _TaskRun:
         self._store = store
         self._new_name = new_name
         self._now_ms = now_ms
-        self._body = pa.schema([f for f in self.schema if f.name not in plan.partition_columns])
+        self._body = TableSchema(self.schema, plan.partition_columns).stored
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> None:
         columns = self._plan.partition_columns
@@ -362,18 +363,19 @@ def plan_row_write(
     names = _names_after(before, data, partition_columns, new_name, merge=merge_schema, overwrite=overwrite_schema)
     settings = settings if isinstance(settings, Settings) else settings(names)
     table, schema = before.physical, names.physical
-    body = pa.schema([f for f in schema if f.name not in partition_columns])
-    mapping = DocMapping.from_settings(body, settings.group(IndexingSettings))
+    columns = TableSchema(schema, partition_columns)
+    body, mapping = columns.stored, columns.mapping(settings)
     new = [f.name for f in body if _is_anew(operation, header) or f.name not in table.names]
     if len(new) < len(body):
-        old = pa.schema([f for f in body if f.name not in new])
-        mapping = compatible_mapping(DocMapping.from_settings(old, recorded.group(IndexingSettings)), mapping)
+        old = TableSchema(columns.without(new), partition_columns)
+        mapping = compatible_mapping(old.mapping(recorded), mapping)
     bound = bound_predicate(where, names.logical, zone=settings.group(SearchSettings).time_zone)
     schema_json = metadata.schema_string if schema.equals(table) else names.schema_json
     new_metadata = replace(metadata, schema_string=schema_json)
     if new:
         left = config.without_columns(metadata.configuration or {}, {*table.names} - {*schema.names})
-        new_metadata = replace(new_metadata, configuration=recorded_as(mapping, body, new, left))
+        before_write = columns.mapping(config.resolve(table=left))
+        new_metadata = replace(new_metadata, configuration=recorded_as(mapping, body, new, left, before_write))
     return RowWrite(
         spec=spec,
         header=header_to_check(header),

@@ -43,6 +43,7 @@ from indextables.operations.rewrite import are_foreign
 from indextables.operations.tags import lost_tags
 from indextables.splits.format.source import SplitSource, open_source
 from indextables.splits.index.live_indexing import decision_hint, live_indexing
+from indextables.splits.index.table_schema import TableSchema
 from indextables.splits.read.split_description import check_bytes, check_end
 from indextables.splits.read.table_split import row_mask
 from indextables.storage.spec import StoreSpec, open_store
@@ -266,8 +267,7 @@ class VerifyTask(Struct, frozen=True):
     def run(self, *, store: Store | None = None) -> list[Finding]:
         """Everything that is wrong with these splits. A store that does not answer raises."""
         split_store = store or open_store(self.spec)
-        schema = schema_from_json(self.schema_json)
-        body = pa.schema([f for f in schema if f.name not in self.partition_columns])
+        body = TableSchema(schema_from_json(self.schema_json), self.partition_columns).stored
         return [finding for split in self.splits for finding in self._check(split_store, split, body)]
 
     def _check(self, store: Store, split: SplitRecord, body: pa.Schema) -> Iterator[Finding]:

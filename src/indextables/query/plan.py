@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from indextables.config import Settings
-from indextables.config.indexing import FilterSettings, IndexingSettings, SearchSettings
+from indextables.config.indexing import FilterSettings, SearchSettings
 from indextables.config.registry import is_news
 from indextables.config.splits import PrewarmSettings, RangeSettings, ReadSettings, SplitCacheSettings
 from indextables.errors import InvalidInputError
@@ -30,6 +30,7 @@ from indextables.model.pruning import PRUNING_COLUMNS, all_match, may_match
 from indextables.model.schema import find_column, schema_from_json
 from indextables.model.snapshot import Snapshot
 from indextables.splits.index.mapping import ColumnMapping, DocMapping, is_nested, is_text
+from indextables.splits.index.table_schema import TableSchema
 from indextables.splits.index.values import normal_key
 from indextables.splits.query.fields import QueryFields, check_fieldmatch, check_textsearch, columns_of_values
 from indextables.splits.query.parser import parse
@@ -250,8 +251,8 @@ class _PlanParts:
     def fields(self) -> QueryFields:
         """The columns as queries name them."""
         names = self.names
-        columns = [names.shown(name) for name in self.partition_columns]
-        return query_fields(names.logical, columns, names.settings(self.settings))
+        partition_columns = tuple(names.shown(name) for name in self.partition_columns)
+        return QueryFields.of(TableSchema(names.logical, partition_columns), names.settings(self.settings))
 
     def columns(self, columns: Sequence[str] | None) -> tuple[str, ...]:
         """The columns that are asked for, by their names in the table; all, if none are named."""
@@ -289,7 +290,7 @@ class _PlanParts:
         """
         if query is None:
             return None
-        texts = [f.name for f in self.schema if _has_terms(f) and f.name not in self.partition_columns]
+        texts = [f.name for f in TableSchema(self.schema, self.partition_columns).stored if _has_terms(f)]
         words = DocMapping(tuple(ColumnMapping(name, "", "json") for name in texts))
         found = implied_predicate(query, words)
         return None if found is None else bind(found, self.schema)
@@ -340,20 +341,6 @@ def physical_query(query: Query, names: ColumnNames) -> Query:
 def _has_terms(field: pa.Field) -> bool:
     """Whether a query of a column may be about words or values in it rather than about whole values."""
     return is_text(field.type) or is_nested(field.type)
-
-
-def parse_query(
-    query: str, schema: pa.Schema, partition_columns: Sequence[str], settings: Settings, *, now_ms: int | None = None
-) -> Query:
-    """The query as a tree; unknown columns and bad syntax are errors with their place."""
-    return parse(text("query", query), query_fields(schema, partition_columns, settings), now_ms=now_ms)
-
-
-def query_fields(schema: pa.Schema, partition_columns: Sequence[str], settings: Settings) -> QueryFields:
-    """The columns of a table as queries name them."""
-    body = pa.schema([f for f in schema if f.name not in partition_columns])
-    mapping = DocMapping.from_settings(body, settings.group(IndexingSettings))
-    return QueryFields.from_settings(schema, mapping, settings.group(SearchSettings))
 
 
 def output_columns(schema: pa.Schema, columns: Sequence[str]) -> list[str]:

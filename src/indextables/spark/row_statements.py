@@ -12,11 +12,12 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from indextables.errors import UnsupportedError
-from indextables.query.plan import SearchOperator, query_fields, searched
+from indextables.query.plan import SearchOperator, searched
 from indextables.spark.row_changes import MergeTarget, RowChangeReport, RowMerge, delete_rows, update_rows
 from indextables.spark.row_plans import RowPlan
 from indextables.spark.settings import session_settings
 from indextables.spark.upkeep import delete
+from indextables.splits.query.fields import QueryFields
 from indextables.table import Table
 
 
@@ -82,7 +83,7 @@ class _Statement:
     def _check(self, operator: SearchOperator) -> None:
         """Refuse by itself what a SELECT refuses, so that nothing in its text reaches beyond it."""
         table = Table.open(self._path, options=session_settings(self._spark))
-        fields = query_fields(table.schema, table.partition_columns, table.settings)
+        fields = QueryFields.of(table.handle.logical_columns, table.settings)
         searched([operator], None, fields, now_ms=0)
 
     def _mixed(self, condition: Any) -> UnsupportedError:

@@ -15,7 +15,6 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from indextables import config
-from indextables.config.indexing import IndexingSettings
 from indextables.errors import InvalidInputError
 from indextables.handle import ENGINE_INFO, TableHandle
 from indextables.log.transaction import Changes
@@ -47,6 +46,7 @@ from indextables.model.schema_registry import without_registry
 from indextables.model.values import decode_value
 from indextables.query.task import ScanTask
 from indextables.splits.index.mapping import INDEX_KEY, DocMapping, decision
+from indextables.splits.index.table_schema import TableSchema
 from indextables.table import definition
 from indextables.table.planning import plan_scan
 
@@ -234,8 +234,9 @@ class ColumnChange:
             **config.without_columns(old.configuration or {}, gone),
             **definition.by_column(config.table_configuration(names.options(options)), names.physical),
         }
-        definition.check_indexing(names.physical, table.physical_partition_columns, configuration)
-        recorded = with_decisions(schema, names.physical, table.physical_partition_columns, configuration)
+        columns = TableSchema(names.physical, table.physical_partition_columns)
+        definition.check_indexing(columns, configuration)
+        recorded = with_decisions(schema, columns.mapping(config.resolve(table=configuration)))
         return replace(old, schema_string=dumped(recorded), configuration=configuration)
 
     def _with_new_names(self, change: Callable[[Fields], Fields]) -> Callable[[Fields], Fields]:
@@ -444,12 +445,8 @@ def changed_at(kind: SparkJson, parent: tuple[str, ...], change: Callable[[Field
     return {**kind, "fields": fields}
 
 
-def with_decisions(
-    schema: SparkJson, physical: pa.Schema, partition_columns: Sequence[str], configuration: Mapping[str, str]
-) -> SparkJson:
+def with_decisions(schema: SparkJson, mapping: DocMapping) -> SparkJson:
     """The schema in which columns with a default say how they are indexed: splits that do not have them cannot."""
-    body = pa.schema([field for field in physical if field.name not in partition_columns])
-    mapping = DocMapping.from_settings(body, config.resolve(table=configuration).group(IndexingSettings))
     fields = []
     for field in schema["fields"]:
         metadata, column = field.get("metadata") or {}, mapping.find(field["name"])

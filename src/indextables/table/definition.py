@@ -30,9 +30,10 @@ from indextables.model.schema import (
 )
 from indextables.model.schema_registry import KEY_PREFIX
 from indextables.operations import clustering, delete
-from indextables.query.plan import query_fields
 from indextables.splits.index.live_indexing import LiveIndexing, same_terms
 from indextables.splits.index.mapping import DocMapping, check_compatible
+from indextables.splits.index.table_schema import TableSchema
+from indextables.splits.query.fields import QueryFields
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +57,7 @@ def new_metadata(
     check_without_collation(columns, partitions)
     with config.named_as_given(options):
         configuration = by_column(config.table_configuration(options or {}), columns)
-        check_indexing(columns, partitions, configuration)
+        check_indexing(TableSchema(columns, partitions), configuration)
     return MetadataAction(
         id=table_id,
         name=name,
@@ -142,8 +143,7 @@ def index_options(
 def has_text_column(schema: pa.Schema, options: Mapping[str, object]) -> bool:
     """Return whether a table with these columns and options would search a column by its words."""
     configuration = by_column(config.table_configuration(options), schema)
-    settings = config.resolve(table=configuration).group(IndexingSettings)
-    return bool(DocMapping.from_settings(schema, settings).of_kind("text"))
+    return bool(TableSchema(schema).mapping(config.resolve(table=configuration)).of_kind("text"))
 
 
 def _tell_of_ambiguity(configuration: Mapping[str, str], columns: Sequence[str]) -> None:
@@ -159,56 +159,51 @@ def _tell_of_ambiguity(configuration: Mapping[str, str], columns: Sequence[str])
 def check_change(table: TableHandle, metadata: MetadataAction) -> None:
     """Refuse metadata that does not fit the table's columns, or the way in which its rows are indexed."""
     configuration = metadata.configuration or {}
-    check_indexing(table.names.physical, table.physical_partition_columns, configuration)
+    check_indexing(table.physical_columns, configuration)
     if table.snapshot.all_files.num_rows:
-        check_same_index(table.names.physical, table.physical_partition_columns, table.indexing, configuration)
+        check_same_index(table.physical_columns, table.indexing, configuration)
 
 
 def sort_columns(table: TableHandle, order_by: str | Sequence[str]) -> tuple[str, ...]:
     """What a merge is asked to sort by, in the splits' names."""
-    body = pa.schema([field for field in table.schema if field.name not in table.partition_columns])
-    return table.names.columns(clustering.sort_columns(body, order_by))
+    return table.names.columns(clustering.sort_columns(table.logical_columns.stored, order_by))
 
 
-def check_indexing(schema: pa.Schema, partition_columns: Sequence[str], configuration: Mapping[str, str]) -> None:
+def check_indexing(columns: TableSchema, configuration: Mapping[str, str]) -> None:
     """Refuse settings of the index that every reader of the table would stumble over."""
     settings = config.resolve(table=configuration)
     indexing = settings.group(IndexingSettings)
-    columns = {*indexing.typemap, *indexing.tokenizer, *indexing.record_option, *indexing.nonindexed}
-    for column in partition_columns:
-        if column in columns:
+    named = {*indexing.typemap, *indexing.tokenizer, *indexing.record_option, *indexing.nonindexed}
+    for column in columns.partition_columns:
+        if column in named:
             raise InvalidInputError(
                 f"{column!r} is a partition column, which has no index.",
                 hint=f"Leave the indexing settings of {column!r} out; its values prune whole splits as they are.",
                 column=column,
             )
-    query_fields(schema, partition_columns, settings)
-    body = pa.schema([field for field in schema if field.name not in partition_columns])
-    clustering.sort_columns(body, settings.group(MergeSettings).cluster_by)
-    delete.check_retention(schema, settings.group(ExpirySettings))
+    QueryFields.of(columns, settings)
+    clustering.sort_columns(columns.stored, settings.group(MergeSettings).cluster_by)
+    delete.check_retention(columns.schema, settings.group(ExpirySettings))
 
 
-def check_same_index(
-    schema: pa.Schema, partition_columns: Sequence[str], before: LiveIndexing, after: Mapping[str, str]
-) -> None:
+def check_same_index(columns: TableSchema, before: LiveIndexing, after: Mapping[str, str]) -> None:
     """Refuse a configuration under which rows that are there would have to be indexed in another way.
 
     What it leaves out the splits tell; and a column that they index in several ways may be settled on one of them.
     """
-    body = pa.schema([f for f in schema if f.name not in partition_columns])
     try:
-        old_mapping = DocMapping.from_settings(body, config.resolve(table=before.configuration).group(IndexingSettings))
+        old_mapping = columns.mapping(config.resolve(table=before.configuration))
     except InvalidInputError:
         return  # no row was ever written under it, and mending it must be possible
     indexing = config.resolve(table=after).group(IndexingSettings)
-    columns = {*indexing.typemap, *indexing.tokenizer, *indexing.record_option, *indexing.nonindexed}
-    new_mapping = DocMapping.from_settings(body, indexing)
+    named = {*indexing.typemap, *indexing.tokenizer, *indexing.record_option, *indexing.nonindexed}
+    new_mapping = columns.mapping(indexing)
     for column in new_mapping.columns:
         ways = before.disputed.get(column.name, ())
-        if ways and column.name in columns and not any(same_terms(way, column) for way in ways):
+        if ways and column.name in named and not any(same_terms(way, column) for way in ways):
             kinds = " or ".join(way.terms for way in ways)
             raise InvalidInputError(
                 f"Column {column.name!r} is indexed as {kinds}; it cannot be {column.terms}.", column=column.name
             )
-    undecided = {*before.disputed, *(before.followed - columns)}
+    undecided = {*before.disputed, *(before.followed - named)}
     check_compatible(old_mapping, DocMapping(tuple(c for c in new_mapping.columns if c.name not in undecided)))

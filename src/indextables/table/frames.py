@@ -29,6 +29,7 @@ from indextables.model.predicate import Predicate, Where, all_of, bound_predicat
 from indextables.model.report import Report
 from indextables.query.search import TableSearch
 from indextables.query.task import ScanTask, limited
+from indextables.splits.index.table_schema import TableSchema
 from indextables.splits.read.reader import SplitReader
 from indextables.splits.read.table_split import SplitEntry
 from indextables.storage.location import partition_folder
@@ -86,7 +87,7 @@ def parquet_view(table: TableHandle, directory: Path) -> ParquetView:
 def _plain_file(task: ScanTask, entry: SplitEntry, target: Path) -> tuple[int, bool]:
     """Write the live rows of a split to a file. Returns their number, and whether the file is a copy of the split."""
     split = task.open_alone(entry)
-    body = pa.schema([f for f in task.schema if f.name not in task.plan.partition_columns]).remove_metadata()
+    body = TableSchema(task.schema, task.plan.partition_columns).stored.remove_metadata()
     source = task.store.local_path(entry.path)
     names = task.plan.names
     same = names.same and isinstance(split.reader, SplitReader) and split.reader.schema.remove_metadata().equals(body)

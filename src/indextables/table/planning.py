@@ -167,15 +167,6 @@ def json_columns(table: TableHandle) -> tuple[str, ...]:
     return tuple(column.name for column in query_fields(table).mapping.of_kind("json"))
 
 
-def query_tree(table: TableHandle, query: str | None) -> Query | None:
-    """A query that somebody has given, in people's names of columns."""
-    if query is None:
-        return None
-    settings = table.names.settings(table.search_settings)
-    columns = table.partition_columns
-    return scans.parse_query(query, table.schema, columns, settings, now_ms=table.log.now_ms())
-
-
 def versions(table: TableHandle, *, after: int, until: int) -> Sequence[CommittedVersion]:
     """The versions behind one up to another, as they were committed; one that is gone is named in an error."""
     return table.log.since(after, until)

@@ -9,11 +9,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from msgspec.structs import replace
 
 from indextables import config
-from indextables.config.indexing import IndexingSettings
 from indextables.config.upkeep import MergeSettings
 from indextables.errors import InvalidInputError
 from indextables.handle import ENGINE_INFO, TableHandle
@@ -28,7 +26,7 @@ from indextables.model.report import Progress, Report, counted, was
 from indextables.model.schema import find_column, schema_from_json
 from indextables.model.schema_registry import without_registry
 from indextables.operations import jobs, merge
-from indextables.splits.index.mapping import INDEX_KEY, DocMapping, decided_columns, decision
+from indextables.splits.index.mapping import INDEX_KEY, decided_columns, decision
 from indextables.table import definition
 
 if TYPE_CHECKING:
@@ -119,9 +117,8 @@ def _redefined(table: TableHandle, columns: Mapping[str, str | None], tokenizer:
             configuration[f"indexing.typemap.{name}"] = kind
         if tokenizer is not None:
             configuration[f"indexing.tokenizer.{name}"] = tokenizer
-    definition.check_indexing(names.physical, table.physical_partition_columns, configuration)
-    body = pa.schema([f for f in names.physical if f.name not in table.physical_partition_columns])
-    mapping = DocMapping.from_settings(body, config.resolve(table=configuration).group(IndexingSettings))
+    definition.check_indexing(table.physical_columns, configuration)
+    mapping = table.physical_columns.mapping(config.resolve(table=configuration))
     schema = json.loads(old.schema_string)
     for field in schema["fields"]:
         column = mapping.find(field["name"]) if field["name"] in physical else None

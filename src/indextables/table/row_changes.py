@@ -25,7 +25,7 @@ from indextables.handle import ENGINE_INFO, TableHandle
 from indextables.log.transaction import Changes
 from indextables.model import predicate as predicates
 from indextables.model.actions import AddAction
-from indextables.model.arguments import number, unexpected
+from indextables.model.arguments import number, text, unexpected
 from indextables.model.column_names import ColumnNames
 from indextables.model.conflicts import Operation
 from indextables.model.deletion_vector import RowSet
@@ -42,8 +42,8 @@ from indextables.operations.jobs import DRY_RUN, NO_ACTION, SUCCESS, Execute
 from indextables.operations.purge import Retention
 from indextables.query import plan as scans
 from indextables.query.change_feed import CHANGE_TAG, UPDATED
-from indextables.query.plan import parse_query
 from indextables.query.task import ScanTask
+from indextables.splits.query.parser import parse
 from indextables.splits.query.tree import AllRows, Equals, OneOf, Query, Target, Words
 from indextables.splits.read.table_split import SplitEntry, TableSplit
 from indextables.splits.search.match import find_rows
@@ -212,9 +212,9 @@ def erase_rows(
 
 def _condition_of(table: TableHandle, where: Where | None, query: str | None) -> tuple[Query | None, Predicate | None]:
     """What rows are to match, understood once: a moment that is relative to the clock is the same for every split."""
-    clock, settings, partitions = table.log.now_ms(), table.search_settings, table.partition_columns
-    settings = table.names.settings(settings)
-    tree = None if query is None else parse_query(query, table.schema, partitions, settings, now_ms=clock)
+    clock = table.log.now_ms()
+    fields = planning.query_fields(table)
+    tree = None if query is None else parse(text("query", query), fields, now_ms=clock)
     return tree, bound_predicate(where, table.schema, now_ms=clock, zone=table.time_zone)
 
 

@@ -19,7 +19,7 @@ from indextables.config.values import integer, parse_bool, parse_size
 from indextables.errors import InvalidInputError, UnknownOptionError, nearest
 from indextables.model.predicate import Predicate, all_of, bound_predicate, parse
 from indextables.model.schema import SCORE, SNIPPET, find_column, is_partitionable
-from indextables.query.plan import ScanPlan, SearchOperator, output_columns, physical_query, query_fields, searched
+from indextables.query.plan import ScanPlan, SearchOperator, output_columns, physical_query, searched
 from indextables.query.search import TableSearch
 from indextables.spark.schemas import readable, with_path
 from indextables.spark.settings import HADOOP, bare, file_system_settings, unknown_in_session
@@ -375,4 +375,4 @@ class ReadRequest(Struct, frozen=True):
     def _fields(self, table: Table) -> QueryFields:
         """The columns as queries name them: in people's names, even where those around them are the splits'."""
         named = table.handle.viewed or table.handle
-        return query_fields(named.schema, named.partition_columns, named.settings)
+        return QueryFields.of(named.logical_columns, named.settings)

@@ -20,7 +20,6 @@ from indextables.config import resolve
 from indextables.config.indexing import DEFAULT_OPERATOR, RECORD_OPTIONS, TOKENIZERS, IndexingSettings
 from indextables.errors import BadFileError, InvalidInputError
 from indextables.model.protocol import default_operator
-from indextables.model.schema import schema_from_json
 from indextables.model.snapshot import Snapshot
 from indextables.splits.index.mapping import (
     WHOLE_TOKENIZERS,
@@ -33,6 +32,7 @@ from indextables.splits.index.mapping import (
     recorded_as,
     same_index,
 )
+from indextables.splits.index.table_schema import TableSchema
 
 Ways = Mapping[str, tuple[ColumnMapping, ...]]
 """Columns, and the different ways in which splits index them."""
@@ -108,11 +108,11 @@ def live_indexing(snapshot: Snapshot) -> LiveIndexing:
     configuration = metadata.configuration or {}
     if default_operator(snapshot.header.protocol) == "and":
         configuration = {DEFAULT_OPERATOR: "and", **configuration}
-    partition_columns = set(metadata.partition_columns or ())
-    body = pa.schema([f for f in schema_from_json(metadata.schema_string) if f.name not in partition_columns])
+    columns = TableSchema.of(metadata)
+    body = columns.stored
     try:
         settings = resolve(table=configuration).group(IndexingSettings)
-        configured = DocMapping.from_settings(body, settings)
+        configured = columns.mapping(settings)
     except InvalidInputError:
         return LiveIndexing(configuration)  # whoever writes or searches is told what is wrong with it
     wholes = frozenset(column.name for column in decided_columns(body) if column.exact)
@@ -126,7 +126,7 @@ def live_indexing(snapshot: Snapshot) -> LiveIndexing:
     disputed = {name: alternatives for name, alternatives in ways.items() if len(alternatives) > 1}
     agreed = [alternatives[0] for name, alternatives in ways.items() if len(alternatives) == 1]
     wrong = [c for c in agreed if (old := configured.find(c.name)) is not None and not same_index(old, c)]
-    effective = recorded_as(DocMapping(tuple(wrong)), body, [c.name for c in wrong], configuration)
+    effective = recorded_as(DocMapping(tuple(wrong)), body, [c.name for c in wrong], configuration, configured)
     named = {*settings.typemap, *settings.tokenizer, *settings.record_option, *settings.nonindexed}
     right = {name: way for name in disputed if name in named and (way := configured.find(name)) is not None}
     return LiveIndexing(effective, disputed, right, frozenset(c.name for c in wrong), body)

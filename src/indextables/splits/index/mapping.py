@@ -27,7 +27,7 @@ import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import replace
 
-from indextables.config import REGISTRY, is_setting, resolve
+from indextables.config import REGISTRY, is_setting
 from indextables.config.indexing import (
     CHAIN,
     EXACT_KINDS,
@@ -486,13 +486,16 @@ def settings_of(mapping: DocMapping, schema: pa.Schema) -> dict[str, str]:
 
 
 def recorded_as(
-    mapping: DocMapping, schema: pa.Schema, columns: Collection[str], configuration: Mapping[str, str]
+    mapping: DocMapping,
+    schema: pa.Schema,
+    columns: Collection[str],
+    configuration: Mapping[str, str],
+    before: DocMapping,
 ) -> dict[str, str]:
     """The configuration of a table some of whose columns are from now on indexed like this, and the others as before."""
     others = {key: left for key, value in configuration.items() if (left := _without(key, value, columns)) is not None}
     chosen = DocMapping(tuple(c for c in mapping.columns if c.name in columns))
     configured = {**others, **settings_of(chosen, schema)}
-    before = DocMapping.from_settings(schema, resolve(table=configuration).group(IndexingSettings))
     changed = [
         c
         for c in chosen.columns

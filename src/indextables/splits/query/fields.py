@@ -8,9 +8,11 @@ import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import replace
 
+from indextables.config import Settings
 from indextables.config.indexing import SearchSettings
 from indextables.errors import InvalidInputError, QuerySyntaxError, nearest, shown
 from indextables.splits.index.mapping import ColumnMapping, DocMapping
+from indextables.splits.index.table_schema import TableSchema
 from indextables.splits.index.values import normal_key
 from indextables.splits.query.tree import Target
 
@@ -34,6 +36,11 @@ class QueryFields(Struct, frozen=True):
     """Whether the default fields were named for this one query, as if they stood in it."""
     max_terms: int = 0
     """How many terms of a split a pattern may fit; 0 for any number."""
+
+    @classmethod
+    def of(cls, columns: TableSchema, settings: Settings) -> QueryFields:
+        """Return the columns of a table under its settings."""
+        return cls.from_settings(columns.schema, columns.mapping(settings), settings.group(SearchSettings))
 
     @classmethod
     def from_settings(cls, schema: pa.Schema, mapping: DocMapping, settings: SearchSettings) -> QueryFields:

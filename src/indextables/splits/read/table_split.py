@@ -26,6 +26,7 @@ from indextables.model.predicate import Predicate, columns_of
 from indextables.model.values import decode_value
 from indextables.splits.format.source import AS_USUAL, ReadStats, SplitSource, open_source
 from indextables.splits.index.mapping import DocMapping, decided_columns, under_decisions
+from indextables.splits.index.table_schema import TableSchema
 from indextables.splits.index.values import IncompleteValues, keep_living
 from indextables.splits.read.bundle_files import WHOLE_BYTES, is_bundle, whole_if_small
 from indextables.splits.read.cache import SplitCache
@@ -436,7 +437,7 @@ def _open_table_split(
     cache: SplitCache | None,
     store: Store,
 ) -> TableSplit:
-    body = pa.schema([f for f in schema if f.name not in partition_columns]) if partition_columns else schema
+    body = TableSchema(schema, tuple(partition_columns)).stored
     if cache is not None and source.remote and source.size <= SMALL_BYTES:
         source = SmallSource(source, cache)
     reader = open_split(source, body, footer_start=entry.footer_start, num_records=entry.stored_records, cache=cache)

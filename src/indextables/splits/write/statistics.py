@@ -19,6 +19,7 @@ from indextables.model.schema import find_column, is_atomic, type_name
 from indextables.model.values import decode_value, encode_value, shorten_max, shorten_min
 from indextables.splits.format.container import FileStatistics
 from indextables.splits.format.section_table import Origin, Statistics
+from indextables.splits.index.table_schema import TableSchema
 
 
 class StatsCollector:
@@ -70,7 +71,7 @@ def indexed_fields(schema: pa.Schema, settings: StatsSettings, partition_columns
                     column=name,
                 )
         return [schema.field(name) for name in names if name not in partition_columns]
-    fields = [f for f in schema if f.name not in partition_columns and is_atomic(f.type)]
+    fields = [f for f in TableSchema(schema, tuple(partition_columns)).stored if is_atomic(f.type)]
     return fields if settings.indexed_columns < 0 else fields[: settings.indexed_columns]
 
 
