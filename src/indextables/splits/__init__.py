@@ -1,1 +1,1 @@
-"""Splits: one file that is a Parquet file and a Tantivy index at once."""
+"""Splits: files that are both a Parquet file and a Tantivy index."""

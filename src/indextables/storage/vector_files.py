@@ -29,7 +29,7 @@ _lock = threading.Lock()
 
 
 def _renew_lock() -> None:
-    """In a forked child: a lock that a thread of the parent held at the fork would never be released here."""
+    """Replace the locks in a forked child, because a thread of the parent may hold them forever."""
     global _lock
     _lock = threading.Lock()
 

@@ -1,1 +1,1 @@
-"""What a split is on disk: Parquet, a section table, an index, a footer that proves itself."""
+"""The file format of a split: Parquet rows, section table, index, and a footer with a checksum."""

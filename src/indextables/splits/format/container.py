@@ -1,11 +1,12 @@
-"""Putting a split together: the index after the rows, the hot section after the index, the footer, its checksum.
+"""Assemble a split: rows, then index, then hot section, then footer with its checksum.
 
-The footer's checksum is over everything from the footer start to the end of the file, and kept inside that very stretch. It
-is an entry of the Parquet key-value metadata (`indextables.seal`) with a value of fixed width (`footer start`, `crc32`, as
-hex digits). The value is written as zeros, and filled in when the file is complete: lengths stay as they are, so the file
-stays a valid Parquet file. With it one read checks the Parquet metadata, the section table and the hot section at once.
+The footer's checksum covers everything from the footer start to the end of the file, and is stored
+inside that range. It is an entry of the Parquet key-value metadata (`indextables.seal`) with a
+value of fixed width (`footer start`, `crc32`, as hex digits). The value is written as zeros and
+replaced when the file is complete. Lengths do not change, so the file stays a valid Parquet file.
+One read then verifies the Parquet metadata, the section table and the hot section.
 
-`SplitInfo` is a finished split: everything that its entry in the log says.
+`SplitInfo` is a finished split with everything that its log entry records.
 """
 
 from __future__ import annotations
@@ -50,12 +51,12 @@ FOOTER_CHECKSUM_KEY = "indextables.seal"
 FOOTER_CHECKSUM_WIDTH = 24
 PLACEHOLDER = "0" * FOOTER_CHECKSUM_WIDTH
 FIRST_READ_BYTES = 64 << 10
-"""What a reader that does not know the footer start fetches first."""
+"""Number of bytes that a reader fetches first if it does not know the footer start."""
 MIN_FOOTER_BYTES = len(FOOTER_CHECKSUM_KEY) + FOOTER_CHECKSUM_WIDTH + 12
 
 
 def write_footer_checksum(path: Path, footer_start: int) -> None:
-    """Fill in the checksum of a finished file's footer."""
+    """Write the checksum of a finished file's footer."""
     with path.open("r+b") as f:
         f.seek(footer_start)
         footer = f.read()
@@ -67,12 +68,12 @@ def write_footer_checksum(path: Path, footer_start: int) -> None:
 
 
 def footer_start_of(footer: bytes, path: str) -> int:
-    """The footer start that a file's last bytes name. Nothing is proven yet."""
+    """Return the footer start named in a file's last bytes. It is not verified yet."""
     return _checksum_entry(footer, _find(footer, path), path)[0]
 
 
 def check_footer(footer: bytes, *, footer_start: int, path: str) -> None:
-    """Prove the bytes from the footer start to the end of the file, or raise `BadFileError`."""
+    """Verify the bytes from the footer start to the end of the file. Raises `BadFileError`."""
     at = _find(footer, path)
     start, crc = _checksum_entry(footer, at, path)
     blank = b"".join((footer[:at], PLACEHOLDER.encode(), footer[at + FOOTER_CHECKSUM_WIDTH :]))
@@ -81,7 +82,9 @@ def check_footer(footer: bytes, *, footer_start: int, path: str) -> None:
 
 
 def _find(footer: bytes, path: str) -> int:
-    """Where the checksum's value starts: after the key, which is followed by a field header and a length."""
+    """Return the position of the checksum's value, which follows the key, a field header and a
+    length.
+    """
     key = footer.rfind(FOOTER_CHECKSUM_KEY.encode())
     at = key + len(FOOTER_CHECKSUM_KEY) + 2
     if (
@@ -112,13 +115,15 @@ def _bad(path: str, start: int, length: int, why: str) -> BadFileError:
 _BODY_ORDER = ("term", "idx", "fieldnorm", "pos")
 _COPY_BYTES = 4 << 20
 MAX_INCOMPLETE_ROWS = 1 << 16
-"""Row numbers recorded per column at most: they are a part of every footer. Beyond it, patterns scan the rows."""
+"""Maximum row numbers recorded per column, because they are part of every footer. Above it,
+patterns scan the rows.
+"""
 _END_BYTES = 4 << 20
-"""More than any directory of fields takes."""
+"""Upper limit for the size of a directory of fields."""
 
 
 class SplitLayout(Struct, frozen=True):
-    """What is where in a finished split."""
+    """The positions of the parts of a finished split."""
 
     table: SectionTable
     footer_start: int
@@ -135,7 +140,7 @@ def finish_split(
     statistics: Statistics,
     incomplete: Mapping[str, IncompleteValues],
 ) -> SplitLayout:
-    """Write everything that follows the rows. The file is complete, with its checksum, when this returns."""
+    """Write everything that follows the rows, including the checksum."""
     index_start = body.end_rows()
     pages_of_rows = page_table(body.path, index_start)
     files = [_split_file(segment, name) for name in COMPONENTS] if segment else []
@@ -178,7 +183,7 @@ def finish_split(
 
 
 class _IndexFile(Struct, frozen=True):
-    """One of tantivy's files as a split holds it: spans of its body by field, and its end."""
+    """One tantivy file inside a split: the spans of its body by field, and its end."""
 
     name: str
     length: int
@@ -187,7 +192,7 @@ class _IndexFile(Struct, frozen=True):
 
 
 class _Hot:
-    """Appends to the hot section and says where things went."""
+    """Appends to the hot section and returns the positions."""
 
     def __init__(self, body: ParquetBody, start: int) -> None:
         self._body = body
@@ -213,7 +218,9 @@ def _split_file(segment: Segment, name: str) -> _IndexFile:
 
 
 def _append_bodies(body: ParquetBody, segment: Segment, files: Sequence[_IndexFile]) -> dict[str, list[FieldRange]]:
-    """Every field's data, field by field: what one query needs lies together. Returns the ranges of every file."""
+    """Write the data of every index file field by field, so that one query's data is contiguous.
+    Returns the ranges.
+    """
     ranges: dict[str, list[FieldRange]] = {name: [] for name in COMPOSITE}
     by_field: dict[str, list[tuple[str, int, int]]] = {}
     for file in sorted(files, key=lambda f: _BODY_ORDER.index(f.name) if f.name in COMPOSITE else len(_BODY_ORDER)):
@@ -239,7 +246,7 @@ def _copy(body: ParquetBody, path: Path, start: int, end: int) -> tuple[int, int
 
 
 def _fill_chunk_checksums(path: Path, offset: int) -> None:
-    """The checksum of every column chunk, row group by row group: their places are known only when Parquet is done."""
+    """Compute the checksum of every column chunk after Parquet has written them."""
     metadata = pq.read_metadata(path)
     with path.open("r+b") as f:
         checksums = []
@@ -251,7 +258,7 @@ def _fill_chunk_checksums(path: Path, offset: int) -> None:
 
 
 def chunk_places(metadata: pq.FileMetaData) -> list[tuple[int, int]]:
-    """Offset and length of every column chunk, row group by row group."""
+    """Return offset and length of every column chunk by row group."""
     places = []
     for group in range(metadata.num_row_groups):
         row_group = metadata.row_group(group)
@@ -271,7 +278,7 @@ def _read(path: Path, start: int, end: int) -> bytes:
 
 
 class FileStatistics(Struct, frozen=True):
-    """What the log says about the rows of one split."""
+    """Statistics of one split, as recorded in the log."""
 
     num_records: int
     min_values: dict[str, str] = msgspec.field(default_factory=dict)
@@ -279,8 +286,11 @@ class FileStatistics(Struct, frozen=True):
     null_counts: dict[str, int] = msgspec.field(default_factory=dict)
 
     def to_json(self) -> str:
-        """The `stats` field of an add action. Null counts mark the bounds beside them as made by the rules of
-        `splits/write/statistics.py`."""
+        """Return the `stats` field of an add action.
+
+        Null counts mark the bounds next to them as written by the rules of
+        `splits/write/statistics.py`.
+        """
         content = {"numRecords": self.num_records, "nullCount": self.null_counts}
         return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
@@ -297,11 +307,13 @@ class SplitInfo(Struct, frozen=True):
     doc_mapping_json: str
     doc_mapping_ref: str
     rows_end: int | None = None
-    """Where the rows end and the index begins, if it is known: a scan that reads rows alone is planned by it."""
+    """Offset where the rows end and the index begins, or None. Scans that read only rows are
+    planned by it.
+    """
 
     @classmethod
     def of(cls, path: Path, layout: SplitLayout) -> SplitInfo:
-        """The info of a split that was just finished."""
+        """Return the info of a split that was just finished."""
         table = layout.table
         return cls(
             path=path,
@@ -324,7 +336,7 @@ class SplitInfo(Struct, frozen=True):
         data_change: bool = True,
         num_merge_ops: int = 0,
     ) -> AddAction:
-        """The log entry of the split under the path it was uploaded to."""
+        """Return the add action of the split for its uploaded path."""
         statistics = self.statistics
         return AddAction(
             path=path,

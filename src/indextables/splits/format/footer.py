@@ -1,4 +1,4 @@
-"""The footer of a split, parsed: one read proves it and tells everything that is needed to find the rest."""
+"""The parsed footer of a split. One read verifies it and locates everything else."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from indextables.splits.index.mapping import DocMapping
 from indextables.splits.index.values import IncompleteValues
 
 _KNOWN_SCHEMAS = 64
-"""So many choices of columns are remembered of a split."""
+"""Number of column selections cached per split."""
 
 
 class SplitFooter(Struct, frozen=True, dict=True):
-    """The end of a split, checked against its checksum and decoded."""
+    """The verified and decoded end of a split."""
 
     path: str
     footer_start: int
@@ -46,7 +46,7 @@ class SplitFooter(Struct, frozen=True, dict=True):
     checksums: npt.NDArray[np.uint32]
     """Checksum of every column chunk: [row group, leaf column]."""
     group_starts: npt.NDArray[np.int64]
-    """The first row of every row group, and the number of rows at the end."""
+    """The first row of every row group, followed by the total number of rows."""
 
     @cached_property
     def mapping(self) -> DocMapping:
@@ -55,18 +55,20 @@ class SplitFooter(Struct, frozen=True, dict=True):
 
     @cached_property
     def leaves(self) -> dict[str, range]:
-        """The numbers of the Parquet columns of every column."""
+        """The Parquet leaf columns of every column."""
         return leaf_places(self.schema)
 
     @cached_property
     def pages(self) -> PageTable | None:
-        """Where the pages of every column chunk lie; None for a split of an earlier release, which does not say."""
+        """Positions of the pages of every column chunk; None for splits of release 0.1.0, which do
+        not record them.
+        """
         span = self.table.pages
         return PageTable(self.hot(span), self.places, self.group_starts, self.path) if span and span.length else None
 
     @cached_property
     def incomplete(self) -> dict[str, IncompleteValues]:
-        """Values that the index does not hold completely, by column."""
+        """Values that the index holds only partly, by column."""
         found = {}
         for name, count in self.table.incomplete.items():
             span = self.table.incomplete_rows.get(name)
@@ -81,7 +83,7 @@ class SplitFooter(Struct, frozen=True, dict=True):
         return rows
 
     def schema_of(self, names: Sequence[str]) -> pa.Schema:
-        """The schema of some columns."""
+        """Return the schema of some columns."""
         key = tuple(names)
         known = self._schemas.get(key)
         if known is None:
@@ -96,12 +98,14 @@ class SplitFooter(Struct, frozen=True, dict=True):
 
     @cached_property
     def parquet_footer(self) -> dict[int, Any]:
-        """Parquet's own metadata, field by field: pyarrow does not say where the page indexes lie."""
+        """Parquet's metadata by Thrift field, because pyarrow does not expose the positions of page
+        indexes.
+        """
         return read_struct(self.data, len(self.data) - 8 - int.from_bytes(self.data[-8:-4], "little"))[0]
 
     @cached_property
     def digest(self) -> str:
-        """A name for this very content."""
+        """Identifier of the split's content."""
         return hashlib.sha256(b"%d:" % self.footer_start + self.data).hexdigest()[:40]
 
     def hot(self, span: Span) -> bytes:
@@ -110,7 +114,9 @@ class SplitFooter(Struct, frozen=True, dict=True):
 
 
 def read_footer(source: SplitSource, footer_start: int | None = None) -> SplitFooter:
-    """The end of a split: one read where the log names the footer start, at most two where it does not."""
+    """Read the end of a split, with one read if the footer start is known and at most two
+    otherwise.
+    """
     if footer_start is None or not 0 <= footer_start <= source.size - MIN_FOOTER_BYTES:
         if source.size < MIN_FOOTER_BYTES:
             raise _bad(source.path, 0, source.size, "it is too short")
@@ -130,7 +136,7 @@ def read_footer(source: SplitSource, footer_start: int | None = None) -> SplitFo
 
 
 def decode_footer(data: bytes, footer_start: int, path: str) -> SplitFooter:
-    """The decoded form of a footer whose checksum was right; what does not fit together is `BadFileError` all the same."""
+    """Decode a verified footer. Inconsistent content raises `BadFileError`."""
     try:
         file = open_parquet(pa.BufferReader(data))
         metadata, schema = file.metadata, file.schema_arrow.remove_metadata()

@@ -1,12 +1,13 @@
-"""Pages: the smallest pieces of a column that can be decoded. A search for ten rows reads ten pages, not ten row groups.
+"""Pages: the smallest units of a column that can be decoded. A search for ten rows reads ten pages.
 
-The page table of a split has, for every page in the order of the file, its length, its checksum and how many values it
-holds (0: a dictionary). Pages lie one after another from the start of the file, so lengths are places too. pyarrow reads no
-single pages; so those that are needed become a Parquet file of their own in memory, with a footer made here.
+The page table of a split has an entry for every page in file order: length, checksum, and number of
+values (0 for a dictionary). Pages are contiguous from the start of the file, so lengths give
+positions. pyarrow cannot read single pages, so the needed pages are wrapped into an in-memory
+Parquet file with a generated footer. Bounds of pages come from Parquet's column index, which is
+part of the verified end of the split.
 
-The bounds of pages are in Parquet's own column index, which is part of the split's proven end.
-
-Parquet's headers are Thrift structs in the compact protocol: read as dicts from field number to value.
+Parquet headers are Thrift structs in the compact protocol, read as dicts from field number to
+value.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _MAX_DEPTH = 32
 
 
 def page_table(path: Path, end: int) -> bytes:
-    """The table of the pages from the start of a file to where its rows end."""
+    """Build the table of the pages between the start of the file and the end of the rows."""
     if end <= len(_MAGIC):
         return b""
     lengths, checksums, values = [], [], []
@@ -58,17 +59,17 @@ class ColumnPages(Struct, frozen=True, dict=True):
     """The data pages of a flat column, over all row groups."""
 
     starts: Numbers
-    """The first row of every page, and the number of rows at the end."""
+    """The first row of every page, followed by the number of rows."""
     pages: Numbers
-    """The number of each in the page table."""
+    """The index of each page in the page table."""
     groups: Numbers
-    """The row group that each belongs to."""
+    """The row group of each page."""
     dictionaries: Numbers
-    """The number of every row group's dictionary in the page table; -1 if it has none."""
+    """The page table index of every row group's dictionary; -1 without a dictionary."""
 
     @cached_property
     def start_list(self) -> list[int]:
-        """`starts` as a list, in which a few rows are found more quickly."""
+        """`starts` as a list, which is faster to search for a few rows."""
         return [int(start) for start in self.starts]
 
     @cached_property
@@ -78,12 +79,12 @@ class ColumnPages(Struct, frozen=True, dict=True):
 
     @cached_property
     def group_pages(self) -> list[int]:
-        """How many pages every row group has."""
+        """Number of pages of every row group."""
         return [int(count) for count in np.bincount(self.groups, minlength=len(self.dictionaries))]
 
 
 class PageTable:
-    """The pages of a split, as its footer tells them."""
+    """The pages of a split, as recorded in its footer."""
 
     def __init__(self, data: bytes, places: Numbers, group_starts: Numbers, path: str) -> None:
         """`places` are offset and length of every column chunk: [row group, leaf column, 2]."""
@@ -100,7 +101,7 @@ class PageTable:
         self._columns: dict[int, ColumnPages] = {}
 
     def column(self, leaf: int) -> ColumnPages:
-        """The pages of a column that is flat: each of its values is a row."""
+        """Return the pages of a flat column."""
         if leaf not in self._columns:
             self._columns[leaf] = self._column(leaf)
         return self._columns[leaf]
@@ -124,7 +125,7 @@ class PageTable:
 
 
 class PageColumn:
-    """One flat column, as it is described in the footer of a file of its pages."""
+    """One flat column, as described in the footer of a file of its pages."""
 
     def __init__(self, field: pa.Field, metadata: FileMetaData, leaf: int) -> None:
         chunk = metadata.row_group(0).column(leaf)
@@ -139,11 +140,13 @@ class PageColumn:
                 b"\x15" + _signed(codec),
             ]
         )
-        """The fields of a ColumnMetaData that are the same for all pages: type, encodings, path, codec."""
+        """The fields of a ColumnMetaData that are the same for all pages: type, encodings, path and
+        codec.
+        """
 
     @staticmethod
     def possible(kind: pa.DataType, metadata: FileMetaData, leaf: int) -> bool:
-        """Whether single pages of such a column can be decoded here."""
+        """Whether single pages of such a column can be decoded."""
         plain = not (pa.types.is_nested(kind) or pa.types.is_dictionary(kind) or pa.types.is_null(kind))
         if not plain or isinstance(kind, pa.BaseExtensionType) or not metadata.num_row_groups:
             return False
@@ -152,7 +155,9 @@ class PageColumn:
 
     @cached_property
     def _frame(self) -> tuple[bytes, bytes]:
-        """The footer of an empty file of this column, before and after its number of rows and its row groups."""
+        """Return the footer of an empty file of this column, split at its number of rows and its
+        row groups.
+        """
         sink = pa.BufferOutputStream()
         with pq.ParquetWriter(sink, pa.schema([self._field]), version="2.6"):
             pass
@@ -162,7 +167,9 @@ class PageColumn:
         return footer[: places[3]], footer[places[5] :]
 
     def file(self, groups: Sequence[tuple[bytes, Sequence[bytes], int]]) -> bytes:
-        """A Parquet file of these pages: for each row group its dictionary (or nothing), its pages, its rows."""
+        """Return a Parquet file of these pages: for each row group its optional dictionary, its
+        pages and its rows.
+        """
         body, chunks, at, total = [_MAGIC], [], len(_MAGIC), 0
         for dictionary, pages, rows in groups:
             size = len(dictionary) + sum(map(len, pages))
@@ -176,7 +183,7 @@ class PageColumn:
         return b"".join([*body, footer, len(footer).to_bytes(4, "little"), _MAGIC])
 
     def _row_group(self, at: int, dictionary: int, size: int, rows: int) -> bytes:
-        """A RowGroup (columns, bytes, rows) of one ColumnChunk (offset, metadata)."""
+        """Return a RowGroup (columns, bytes, rows) of one ColumnChunk (offset, metadata)."""
         held, count, first = b"\x16" + _signed(size), b"\x16" + _signed(rows), b"\x26" + _signed(at + dictionary)
         metadata = self._kind + count + held + held + first + (b"\x26" + _signed(at) if dictionary else b"")
         chunk = b"\x26\x00\x1c" + metadata + b"\x00\x00"
@@ -184,7 +191,7 @@ class PageColumn:
 
 
 class PageBounds(Struct, frozen=True):
-    """Smallest and largest values of the pages of a column chunk, as Parquet writes them down."""
+    """Minimum and maximum values of the pages of a column chunk, in Parquet's encoding."""
 
     low: list[bytes]
     high: list[bytes]
@@ -193,7 +200,9 @@ class PageBounds(Struct, frozen=True):
 
 
 def page_bounds(footer: Mapping[int, Any], leaf: int, data: bytes, footer_start: int) -> list[PageBounds | None]:
-    """The column index of a column in every row group, out of the end of a file; None where there is none."""
+    """Read the column index of a column in every row group from the end of a file; None if it is
+    missing.
+    """
     bounds: list[PageBounds | None] = []
     for group in footer.get(4, []):
         place = group[1][leaf].get(6)
@@ -206,7 +215,7 @@ def page_bounds(footer: Mapping[int, Any], leaf: int, data: bytes, footer_start:
 
 
 def read_struct(data: bytes | mmap.mmap, at: int, depth: int = 0) -> tuple[dict[int, Any], int]:
-    """The fields of a struct, and where it ends."""
+    """Read the fields of a struct and return them with its end."""
     fields: dict[int, Any] = {}
     number = 0
     while (head := data[at]) != 0:
@@ -220,7 +229,7 @@ def read_struct(data: bytes | mmap.mmap, at: int, depth: int = 0) -> tuple[dict[
 
 
 def field_places(data: bytes) -> dict[int, int]:
-    """Where the fields of a struct begin, by their numbers."""
+    """Return the positions of the fields of a struct by field number."""
     at = number = 0
     places = {}
     while (head := data[at]) != 0:

@@ -1,14 +1,16 @@
-"""The rows of a split as Parquet: row groups written as batches arrive, the Parquet footer last; and opened to be read.
+"""Write and open the rows of a split as Parquet.
 
-Row groups are large (131,072 rows), for engines that read all of a column; pages are small, for a search that matches few
-rows and decodes only theirs. No footer statistics for floating point columns: Parquet's bounds leave NaN out, and an engine
-that trusts them drops rows. No dictionary for them where a zero occurs: Spark skips a row group whose dictionary lacks 0.0,
-though it holds the equal -0.0, or the other way round. No statistics for full-text and nested columns: they prune nothing
-and would make the footer large.
+Row groups are large (131,072 rows), for engines that read whole columns; pages are small, for
+searches that decode only the pages of matching rows.
 
-Files are opened with the reader that `pyarrow.parquet.ParquetFile` is a cover of. The cover looks at every column's path
-and resolves file systems each time; and its module loads those of all clouds, which takes as long as a search. What is read
-here is in memory already.
+Floating-point columns have no footer statistics, because Parquet's bounds ignore NaN and an engine
+that trusts them drops rows. They have no dictionary if a zero occurs, because Spark skips a row
+group whose dictionary lacks 0.0 although it holds the equal -0.0, and vice versa. Full-text and
+nested columns have no statistics: these would prune nothing and enlarge the footer.
+
+Files are opened with the reader below `pyarrow.parquet.ParquetFile`, which parses every column
+path, resolves file systems on each open, and imports the file systems of all clouds. All bytes are
+in memory here.
 """
 
 from __future__ import annotations
@@ -26,9 +28,10 @@ from indextables.splits.index.mapping import DocMapping
 
 
 def open_parquet(file: object, metadata: FileMetaData | None = None, coded: Sequence[int] = ()) -> Any:
-    """A reader of a file object: `metadata`, `schema_arrow`, `read_row_groups`. Metadata that is known is not read again.
+    """Open a reader for a file object with `metadata`, `schema_arrow` and `read_row_groups`.
 
-    Columns that are `coded` (numbers of leaves) come as codes of their dictionaries.
+    Known metadata is not read again. Columns in `coded` (leaf numbers) are read as dictionary
+    codes.
     """
     reader = ParquetReader()
     reader.open(file, metadata=metadata, read_dictionary=coded or None, pre_buffer=False)
@@ -37,25 +40,31 @@ def open_parquet(file: object, metadata: FileMetaData | None = None, coded: Sequ
 
 ROW_GROUP_ROWS = 131_072
 ROW_GROUP_BYTES = 64 << 20
-"""Row groups of very large rows end earlier, so that memory stays bounded."""
+"""Row groups of very large rows end earlier, which bounds memory."""
 PAGE_ROWS = 8_192
 PAGE_BYTES = 64 << 10
-"""Pages of long texts have about a thousand rows."""
+"""Page size; pages of long texts hold about a thousand rows."""
 _ROWS_AT_ONCE = 256
-"""After so many rows the writer looks whether a page is full: after its own 1,024, pages of texts had twice their size."""
+"""Number of rows between page size checks. With the default of 1,024, pages of texts become twice
+as large.
+"""
 _DICTIONARY_WORTHWHILE = 0.5
-"""A column whose first row group has more distinct values than this share gets no dictionary."""
+"""Maximum share of distinct values in the first row group for a column to get a dictionary."""
 _DICTIONARY_VALUES = 32_768
-"""Nor one with more distinct values than this: whoever reads one page reads the dictionary too."""
+"""Maximum number of distinct values of a dictionary, because reading one page reads the dictionary
+too.
+"""
 _SAMPLE_ROWS = 16_384
 _SAMPLE_SHARE = 0.8
-"""So many distinct values has a sample of a full row group that has `_DICTIONARY_VALUES` of them, all equally often."""
+"""Share of distinct values in a sample of a full row group with `_DICTIONARY_VALUES` equally
+frequent values.
+"""
 _FIRST_RATIO = 0.4
-"""Size in the file over size in memory, until a row group tells."""
+"""Initial ratio of file size to memory size, until a row group is written."""
 
 
 class ParquetBody:
-    """A Parquet file under construction. Other bytes may be appended between the rows and the footer."""
+    """A Parquet file under construction. Other bytes can be inserted between rows and footer."""
 
     def __init__(self, path: Path, schema: pa.Schema, mapping: DocMapping) -> None:
         self.path = path
@@ -70,7 +79,7 @@ class ParquetBody:
         self._dictionary: list[str] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Add rows. They reach the file in whole row groups."""
+        """Add rows. They are written in whole row groups."""
         self.rows += batch.num_rows
         while batch.num_rows:
             part = batch.slice(0, ROW_GROUP_ROWS - self._waiting_rows)
@@ -84,36 +93,36 @@ class ParquetBody:
                 self._flush()
 
     def end_rows(self) -> int:
-        """Write what is left of the rows; returns where they end in the file."""
+        """Write the remaining rows and return their end in the file."""
         if self._waiting_rows or self._writer is None:
             self._flush()
         return self.tell()
 
     @property
     def estimated_bytes(self) -> float:
-        """What the rows will take in the file, those included that wait for their row group to be full."""
+        """Estimated size of the rows in the file, including buffered rows."""
         ratio = self.tell() / self._flushed_bytes if self._flushed_bytes else _FIRST_RATIO
         return self.tell() + self._waiting_bytes * ratio
 
     def append(self, data: bytes) -> int:
-        """Append other bytes after the rows; returns where they start."""
+        """Append other bytes after the rows and return their start."""
         at = self.tell()
         self._sink.write(data)
         return at
 
     def tell(self) -> int:
-        """How many bytes the file has by now."""
+        """Return the current size of the file."""
         return int(self._sink.tell())
 
     def finish(self, metadata: Mapping[str, str]) -> None:
-        """Write the Parquet footer with these key-value entries, and close the file."""
+        """Write the Parquet footer with these key-value entries and close the file."""
         assert self._writer is not None
         self._writer.add_key_value_metadata(dict(metadata))
         self._writer.close()
         self._sink.close()
 
     def discard(self) -> None:
-        """Close a file that nobody will read, after a failure."""
+        """Close an unusable file after a failure."""
         if self._writer is not None:
             self._writer.is_open = False
         if not self._sink.closed:
@@ -134,12 +143,14 @@ class ParquetBody:
         self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
 
     def _zeros(self, table: pa.Table) -> list[str]:
-        """The columns that have a dictionary and must not, since these rows hold a zero."""
+        """Return the columns whose dictionary is invalid because these rows hold a zero."""
         names = [f.name for f in self.schema if f.name in self._dictionary and is_float(f.type)]
         return [name for name in names if has_zero(table.column(name))]
 
     def _write_again(self, writer: pq.ParquetWriter, plain: list[str]) -> pq.ParquetWriter:
-        """The row groups so far once more, with no dictionary for some columns: a writer cannot change its mind."""
+        """Rewrite the row groups so far without dictionaries for some columns, because a writer's
+        options are fixed.
+        """
         writer.close()
         self._sink.close()
         before = self.path.with_name(f"{self.path.name}.before")
@@ -172,13 +183,13 @@ class ParquetBody:
 
 
 def columns_with_statistics(schema: pa.Schema, mapping: DocMapping) -> list[str]:
-    """The columns whose Parquet bounds are worth having and safe to trust."""
+    """Return the columns whose Parquet bounds are useful and correct."""
     full_text = {c.name for c in mapping.of_kind("text", "json") if not c.exact}
     return [f.name for f in schema if f.name not in full_text and _has_bounds(f.type)]
 
 
 def leaf_count(kind: pa.DataType) -> int:
-    """How many Parquet columns a column of this type becomes."""
+    """Return the number of Parquet leaf columns of a type."""
     if isinstance(kind, pa.BaseExtensionType):
         return leaf_count(kind.storage_type)
     if pa.types.is_struct(kind):
@@ -191,7 +202,7 @@ def leaf_count(kind: pa.DataType) -> int:
 
 
 def leaf_places(schema: pa.Schema) -> dict[str, range]:
-    """The numbers of the Parquet columns of every column. Places, not names: a name may hold a dot."""
+    """Return the leaf columns of every column, by index, because a name may contain a dot."""
     places, at = {}, 0
     for field in schema:
         places[field.name] = range(at, at + leaf_count(field.type))
@@ -213,7 +224,9 @@ def _dictionary_columns(first: pa.Table, mapping: DocMapping) -> list[str]:
 
 
 def _repeats(column: pa.ChunkedArray) -> bool:
-    """Whether so few values recur that a dictionary is worth it; of most columns some rows tell that."""
+    """Return whether a column has few enough distinct values for a dictionary. Most columns are
+    decided by a sample.
+    """
     most = min(len(column) * _DICTIONARY_WORTHWHILE, _DICTIONARY_VALUES)
     some = column.slice(0, _SAMPLE_ROWS)
     try:
@@ -226,17 +239,17 @@ def _repeats(column: pa.ChunkedArray) -> bool:
 
 
 def is_float(kind: pa.DataType) -> bool:
-    """Whether a column holds floating point numbers."""
+    """Return whether a column holds floating-point numbers."""
     return bool(pa.types.is_float32(kind) or pa.types.is_float64(kind))
 
 
 def has_zero(column: pa.ChunkedArray) -> bool:
-    """Whether a column of floating point numbers holds 0.0 or -0.0."""
+    """Return whether a floating-point column holds 0.0 or -0.0."""
     return bool(pc.any(pc.equal(column, pa.scalar(0.0, column.type))).as_py())
 
 
 def _leaf_paths(schema: pa.Schema) -> list[tuple[str, str]]:
-    """Path and physical type of every Parquet column."""
+    """Return path and physical type of every Parquet leaf column."""
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, schema):
         pass

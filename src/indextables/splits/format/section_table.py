@@ -26,20 +26,22 @@ FORMAT_VERSION = 1
 MAX_INDEX_FILE_BYTES = 1 << 40
 MAX_ROWS = (1 << 31) - 1024
 ENTRY_BYTES = 12
-"""What the page table has for each page."""
+"""Size of an entry of the page table."""
 ROW_NUMBER_BYTES = 4
 _MAX_CRC = (1 << 32) - 1
 
 
 class Span(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A place in the hot section."""
+    """An offset and length in the hot section."""
 
     offset: int
     length: int
 
 
 class FieldRange(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The data of one field in one index file: where it belongs there, where it lies in the split, its checksum."""
+    """The data of one field in one index file: its offset in that file, its offset in the split,
+    and its checksum.
+    """
 
     field: str
     start: int
@@ -49,7 +51,7 @@ class FieldRange(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
 
 
 class Component(msgspec.Struct, frozen=True, kw_only=True):
-    """One of tantivy's files: its full length, its end (kept hot) and the ranges of its fields."""
+    """One tantivy file: its full length, its end (in the hot section) and the ranges of its fields."""
 
     name: str
     length: int
@@ -58,22 +60,26 @@ class Component(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where a split belongs: the table's schema and partitioning, its partition, and the splits whose rows it holds."""
+    """The origin of a split: schema and partitioning of the table, partition values, and the splits
+    it replaces.
+    """
 
     schema: str
     partition_columns: tuple[str, ...] = ()
     partition_values: dict[str, str | None] = {}
     replaces: tuple[str, ...] = ()
-    """Marks of the paths of the splits it was made from (`path_mark`): a merge may have had a thousand of them."""
+    """Hashes of the paths of the splits it was made from (`path_mark`); a merge can have a thousand
+    inputs.
+    """
 
 
 def path_mark(path: str) -> str:
-    """A short name for a path, different for different paths."""
+    """Return a short hash of a path."""
     return hashlib.blake2b(path.encode(), digest_size=8).hexdigest()
 
 
 class Statistics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the log says about the split's values, so that a lost log can be rebuilt from the splits."""
+    """Statistics of the split's values, so that a lost log can be rebuilt from the splits."""
 
     min_values: dict[str, str] = {}
     max_values: dict[str, str] = {}
@@ -86,7 +92,7 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SectionTable(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything a reader needs to know about a split beyond what Parquet says."""
+    """Everything a reader needs beyond Parquet's metadata."""
 
     version: int = FORMAT_VERSION
     tantivy: str
@@ -100,28 +106,30 @@ class SectionTable(msgspec.Struct, frozen=True, kw_only=True):
     mapping_ref: str
     statistics: Statistics = Statistics()
     incomplete: dict[str, int] = {}
-    """Number of values per column that the index does not hold completely."""
+    """Number of values per column that the index holds only partly."""
     incomplete_rows: dict[str, Span] = {}
-    """Row numbers of these values, ascending little-endian 32-bit integers; some columns have the count alone."""
+    """Row numbers of these values as ascending little-endian 32-bit integers. Some columns record
+    only the count.
+    """
     pages: Span | None = None
-    """The page table; splits of release 0.1.0 have none, and their rows are read by column chunks."""
+    """The page table. Splits of release 0.1.0 have none; their rows are read by column chunk."""
 
     def component(self, name: str) -> Component:
-        """The index file of this extension."""
+        """Return the index file with an extension."""
         return next(c for c in self.components if c.name == name)
 
     def file_name(self, component: Component) -> str:
-        """The name tantivy knows an index file by."""
+        """Return the file name that tantivy uses for an index file."""
         return f"{self.segment}.{component.name}"
 
 
 def encode_table(table: SectionTable) -> str:
-    """The table as JSON."""
+    """Encode the table as JSON."""
     return msgspec.json.encode(table).decode()
 
 
 def decode_table(text: bytes, *, footer_start: int, hot_limit: int, path: str) -> SectionTable:
-    """The table from JSON; whatever does not fit a file of this shape is `BadFileError`."""
+    """Decode the table from JSON. Content that does not fit the file raises `BadFileError`."""
     try:
         version = _VERSION.decode(text).version
         if version != FORMAT_VERSION:

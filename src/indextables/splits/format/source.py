@@ -1,6 +1,7 @@
-"""Where the bytes of a split come from: a local file, or ranged reads from an object store. Both count their reads.
+"""Sources of split bytes: a local file, or ranged reads from an object store. Both count their
+reads.
 
-Index data that is read out of a split is proven: no byte is used before the checksum of its range was right.
+Index data is verified: no byte is used before the checksum of its range matched.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from indextables.splits.format.section_table import FieldRange
 from indextables.storage.store import Store
 
 AS_USUAL = RangeSettings()
-"""Which ranges are fetched as one where nobody says otherwise: a request costs more than a few bytes between."""
+"""Default limits for combining ranges: a request costs more than a few unneeded bytes."""
 
 
 class ReadStats(Struct):
-    """What was asked of the store."""
+    """Requests and bytes read."""
 
     requests: int = 0
     bytes: int = 0
@@ -51,26 +52,28 @@ class SplitSource(Protocol):
 
     @property
     def identity(self) -> str:
-        """What tells this file from any other, and from what may have been in its place before."""
+        """Identifier of this file, different from other files and from earlier files at the same
+        path.
+        """
         ...
 
     @property
     def remote(self) -> bool:
-        """Whether reading it costs requests."""
+        """Whether reads are requests to a store."""
         ...
 
     @property
     def stats(self) -> ReadStats:
-        """What was read so far."""
+        """Reads so far."""
         ...
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """The bytes of several (start, length) ranges, exactly; `BadFileError` where the file is shorter."""
+        """Read several (start, length) ranges. Raises `BadFileError` if the file is shorter."""
         ...
 
 
 class LocalSource:
-    """A split on this machine's disk, read where it lies."""
+    """A split on local disk."""
 
     remote = False
 
@@ -87,7 +90,9 @@ class LocalSource:
         self.identity = f"{place}:{status.st_size}:{status.st_mtime_ns}:{status.st_ino}"
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Plain reads: a mapped file that somebody cuts short would kill the process."""
+        """Read with plain reads: a mapped file that is truncated by another process would crash
+        this one.
+        """
         try:
             descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
             try:
@@ -111,12 +116,14 @@ class LocalSource:
 
 
 class StoreSource:
-    """A split in an object store, read by ranges: near ones together, all of a call in parallel."""
+    """A split in an object store. Nearby ranges are combined, and all ranges of a call are read in
+    parallel.
+    """
 
     remote = True
 
     def __init__(self, store: Store, path: str, size: int, ranges: RangeSettings = AS_USUAL) -> None:
-        """The object at a path of a store, of which the size is known; `ranges` says which parts are fetched as one."""
+        """Create a source for an object of known size; `ranges` controls which ranges are combined."""
         self.path = path
         self.size = size
         self.identity = f"{store.url}/{path}:{size}"
@@ -125,7 +132,7 @@ class StoreSource:
         self._joining = ranges
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """One call of the store for all ranges."""
+        """Read all ranges in one call of the store."""
         for start, length in ranges:
             if start < 0 or start + length > self.size:
                 message = f"The split {self.path} has {self.size} bytes; {start} to {start + length} are not there."
@@ -141,9 +148,10 @@ class StoreSource:
 
 
 def open_source(store: Store, path: str, *, size: int | None = None, ranges: RangeSettings = AS_USUAL) -> SplitSource:
-    """The split at a path of a store. A size that the log names must be the file's; a remote one shows it on reading.
+    """Open the split at a path of a store.
 
-    `ranges` says which parts of a remote one are fetched as one.
+    A size from the log must match the file; for a remote file the first read shows it. `ranges`
+    controls which ranges of a remote file are combined.
     """
     local = store.local_path(path)
     if local is not None:
@@ -163,9 +171,10 @@ def open_source(store: Store, path: str, *, size: int | None = None, ranges: Ran
 def coalesce(
     ranges: Sequence[tuple[int, int]], gap: int = AS_USUAL.max_gap, most: int = AS_USUAL.max_bytes
 ) -> list[tuple[int, int]]:
-    """Few larger ranges, in file order, so that each of these lies within one of them.
+    """Combine ranges into fewer larger ones, in file order.
 
-    `gap` is the most that may lie between two that are joined; `most` is the length up to which they are, 0 for any.
+    `gap` is the maximum distance between combined ranges; `most` is the maximum combined length, 0
+    for no limit.
     """
     joined: list[tuple[int, int]] = []
     for start, length in sorted(r for r in ranges if r[1]):
@@ -180,7 +189,7 @@ def coalesce(
 
 
 def cut(ranges: Sequence[tuple[int, int]], joined: Sequence[tuple[int, int]], parts: Sequence[bytes]) -> list[bytes]:
-    """The ranges that were asked for out of the larger ones that were fetched."""
+    """Extract the requested ranges from the combined ones."""
     pieces = []
     for start, length in ranges:
         if not length:
@@ -194,7 +203,7 @@ def cut(ranges: Sequence[tuple[int, int]], joined: Sequence[tuple[int, int]], pa
 
 
 def _unreadable(path: str, error: OSError) -> IndexTablesError:
-    """What a failure of the disk means: not there, not allowed, or not answering."""
+    """Return the error for a failed read: missing, not permitted, or an I/O failure."""
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return _missing(path)
     kind = AccessDeniedError if isinstance(error, PermissionError) else StorageError
@@ -210,7 +219,9 @@ PIECES_AT_ONCE = 4
 
 
 def batches(ranges: Sequence[FieldRange]) -> list[list[int]]:
-    """Numbers grouped so that their ranges fit into memory together; a large range stands alone."""
+    """Group numbers so that their ranges fit into memory together. A large range is a group of its
+    own.
+    """
     limit = PIECE_BYTES * PIECES_AT_ONCE
     groups: list[list[int]] = []
     held = limit + 1
@@ -224,9 +235,10 @@ def batches(ranges: Sequence[FieldRange]) -> list[list[int]]:
 
 
 def read_ranges(source: SplitSource, ranges: Sequence[FieldRange], path: str) -> Iterator[tuple[int, int, bytes]]:
-    """The bytes of a batch of ranges: number of the range, place in the index file, data.
+    """Yield the bytes of a batch of ranges: number of the range, offset in the index file, data.
 
-    Several come in one call. One that stands alone comes in pieces, and is proven when the last of them was taken.
+    Several ranges come from one call. A range that is a group of its own comes in pieces; its
+    checksum is verified with the last piece.
     """
     if len(ranges) == 1:
         yield from _pieces(source, ranges[0], path)

@@ -1,1 +1,1 @@
-"""The index of a split: how columns are mapped and analysed, and the Tantivy segments made of them."""
+"""The index of a split: column mappings, analyzers, and Tantivy segments."""

@@ -1,8 +1,9 @@
-"""How text becomes terms. Tantivy's own analyzer objects do it, both while indexing and while scanning rows.
+"""Analyzers: convert text to terms with tantivy's analyzer objects, for indexing and for scanning
+rows.
 
-Our analyzers differ from tantivy's of the same name in one thing: the longest term is the mapping's (255 bytes unless
-set), where tantivy's `default` drops terms of 40 bytes and more in silence. A term that is too long is not indexed, but
-it keeps its position, and rows are searched for it by scanning (`index_values` counts such values at write time).
+The maximum term length is that of the mapping (255 bytes by default), whereas tantivy's `default`
+silently drops terms of 40 bytes and more. A longer term is not indexed but keeps its position; rows
+with such terms are found by scanning (`index_values` counts them at write time).
 """
 
 from __future__ import annotations
@@ -20,15 +21,17 @@ from indextables.config.indexing import CHAIN, STEMMERS
 from indextables.splits.index.mapping import GRAM_TOKENIZER, NAMES_IN_CODE, ColumnMapping, DocMapping
 
 ROW_FIELD = "_row"
-"""The fast field that holds a row's number, where a writer needs one to sort by."""
+"""Fast field with a row's number, for writers that sort by it."""
 NGRAM_MIN, NGRAM_MAX = 1, 2
-"""Single characters and pairs: a longer text is found by its pairs and then checked in the rows."""
+"""N-gram lengths: single characters and pairs. A longer text is found by its pairs and then checked
+in the rows.
+"""
 GRAM_SIZE = 3
 _UNLIMITED = 1 << 40
 
 
 class TextToken(NamedTuple):
-    """A term with its position among the terms and its place among the characters."""
+    """A term with its position among the terms and its character offsets."""
 
     text: str
     position: int
@@ -37,13 +40,15 @@ class TextToken(NamedTuple):
 
 
 def analyzer_name(column: ColumnMapping) -> str:
-    """The name under which a column's analyzer is registered; it says all that decides its terms."""
+    """Return the name under which a column's analyzer is registered. It encodes everything that
+    determines its terms.
+    """
     return f"it_{column.tokenizer}_{column.max_token_length}"
 
 
 @lru_cache(maxsize=256)
 def build_analyzer(tokenizer: str, max_token_length: int | None = None) -> tantivy.TextAnalyzer:
-    """The analyzer of a tokenizer. Without a length limit it yields every term, as scanning needs."""
+    """Build the analyzer of a tokenizer. Without a length limit it yields every term, for scanning."""
     if CHAIN in tokenizer:
         return _chain(tokenizer, max_token_length)
     one_term = tokenizer in ("raw", "lowercase_raw")
@@ -74,13 +79,15 @@ _ENTITIES = rf"{_URL}|{_MAIL}|{_UUID}|[\p{{L}}\p{{N}}]+"
 _CODE = r"\p{Lu}?\p{Ll}+|\p{Lu}+|\p{N}+|\p{L}"
 _NAMES = rf"0[xX][0-9A-Fa-f]+|{_CODE}"
 _CUT = "\x1f"
-"""What is put into a text where a name is cut and no expression of the analyzer can see it: it is part of no term."""
+"""Separator that is inserted where a name is split and the analyzer's expression cannot detect it.
+It is not part of a term.
+"""
 _HIDDEN_CUTS = r"(0[xX][0-9A-Fa-f]+)|(\p{Lu})(\p{Lu}\p{Ll})"
-"""A number in hexadecimal digits, which stays whole, and the last capital before a lower-case letter."""
+"""A hexadecimal number, which is not split, and the last capital before a lower-case letter."""
 
 
 def _chain(text: str, max_token_length: int | None) -> tantivy.TextAnalyzer:
-    """The analyzer of a chain: a source of terms, then filters in their order."""
+    """Build the analyzer of a chain: a tokenizer, then filters in order."""
     source, *filters = text.split(CHAIN)
     cut = {
         "words": tantivy.Tokenizer.simple,
@@ -105,7 +112,7 @@ def _chain(text: str, max_token_length: int | None) -> tantivy.TextAnalyzer:
 
 
 class CutToken(NamedTuple):
-    """A term of a text that was cut, in place of the analyzer's own object."""
+    """A term of a text with separators, in place of the analyzer's own object."""
 
     text: str
     char_offset_from: int
@@ -113,24 +120,26 @@ class CutToken(NamedTuple):
 
 
 def is_cut(tokenizer: str) -> bool:
-    """Whether texts are cut before the analyzer gets them."""
+    """Return whether separators are inserted into texts before analysis."""
     return tokenizer.startswith(f"{NAMES_IN_CODE}{CHAIN}")
 
 
 def cut_texts(texts: pa.Array, tokenizer: str) -> pa.Array:
-    """Texts as the analyzer of a tokenizer gets them, in the index and in rows alike."""
+    """Return texts with separators as the analyzer of a tokenizer expects them, in the index and in
+    rows alike.
+    """
     if not is_cut(tokenizer):
         return texts
     return pc.replace_substring_regex(texts, _HIDDEN_CUTS, rf"\1\2{_CUT}\3")
 
 
 def cut_text(text: str, tokenizer: str) -> str:
-    """One text as the analyzer of a tokenizer gets it."""
+    """Return one text with separators as the analyzer of a tokenizer expects it."""
     return str(cut_texts(pa.array([text]), tokenizer)[0].as_py()) if is_cut(tokenizer) else text
 
 
 def _insertions(text: str, cut: str) -> list[int]:
-    """The positions in a cut text of what was put into it."""
+    """Return the positions of the separators in a text."""
     found: list[int] = []
     at = 0
     for position, character in enumerate(cut):
@@ -142,7 +151,9 @@ def _insertions(text: str, cut: str) -> list[int]:
 
 
 def analyze(text: str, tokenizer: str, max_token_length: int | None = None) -> list[TextToken]:
-    """The terms of a text; terms longer than the limit (in bytes) are left out, positions stay."""
+    """Return the terms of a text. Terms above the length limit (in bytes) are left out; positions
+    are kept.
+    """
     cut = cut_text(text, tokenizer)
     analyzed = build_analyzer(tokenizer, max_token_length).pre_tokenize(cut)
     tokens = [TextToken(t.text, t.position, t.char_offset_from, t.char_offset_to) for t in analyzed.tokens]
@@ -153,7 +164,9 @@ def analyze(text: str, tokenizer: str, max_token_length: int | None = None) -> l
 
 
 def tokens_of(text: str, tokenizer: str) -> Sequence[tantivy.Token | CutToken]:
-    """The terms of a text as the analyzer's own objects, whose `char_offset_from` and `char_offset_to` are their place."""
+    """Return the terms of a text as the analyzer's objects with `char_offset_from` and
+    `char_offset_to`.
+    """
     if is_cut(tokenizer):
         return [CutToken(t.text, t.start, t.end) for t in analyze(text, tokenizer)]
     tokens: list[tantivy.Token] = build_analyzer(tokenizer).pre_tokenize(text).tokens
@@ -164,25 +177,29 @@ TOKENS = pa.schema([("term", pa.string()), ("position", pa.int64()), ("start", p
 
 
 def tokens_table(text: str, column: ColumnMapping) -> pa.Table:
-    """The terms of a text in a column's index, with their positions and their places among the characters."""
+    """Return the terms of a text in a column's index with positions and character offsets."""
     found = analyze(text, column.tokenizer, column.max_token_length)
     return pa.Table.from_pylist([dict(zip(TOKENS.names, token, strict=True)) for token in found], TOKENS)
 
 
 def terms_of(text: str, tokenizer: str, max_token_length: int | None = None) -> list[str]:
-    """The terms of a text without positions; quicker than `analyze`."""
+    """Return the terms of a text without positions. Faster than `analyze`."""
     return list(build_analyzer(tokenizer, max_token_length).analyze(cut_text(text, tokenizer)))
 
 
 def register(index: tantivy.Index, columns: Iterable[ColumnMapping]) -> None:
-    """Make the analyzers of the columns known to an index. Needed after every `Index(...)` and `Index.open(...)`."""
+    """Register the analyzers of the columns with an index. Required after every `Index(...)` and
+    `Index.open(...)`.
+    """
     analyzers = {analyzer_name(c): (c.tokenizer, c.max_token_length) for c in columns if c.tokenizer}
     for name, (tokenizer, limit) in analyzers.items():
         index.register_tokenizer(name, build_analyzer(tokenizer, limit))
 
 
 def schema_for(mapping: DocMapping, *, row_field: bool = False) -> tantivy.Schema:
-    """The tantivy schema of a mapping: nothing stored, nothing fast; `row_field` adds `_row` for sorted merges."""
+    """Return the tantivy schema of a mapping. No field is stored or fast; `row_field` adds `_row`
+    for sorted merges.
+    """
     builder = tantivy.SchemaBuilder()
     for column in mapping.indexed:
         if column.kind == "ip":

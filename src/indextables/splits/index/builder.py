@@ -1,9 +1,9 @@
-"""Rows into one tantivy segment whose document numbers are the row numbers; as lines of JSON, the quickest way in.
+"""Build one tantivy segment whose document numbers are the row numbers, from rows as JSON lines.
 
-One writer thread indexes documents in the order they are added. When the heap is full tantivy closes a segment by
-itself, so a large split has several: each is put in its place by the row numbers that a few of its documents carry,
-and they are merged in that order. No folder ever holds so many segments that tantivy would merge them on its own, in
-an order of its own.
+One writer thread indexes documents in the order they are added. When the heap is full, tantivy
+closes a segment, so a large split has several. Some documents carry their row number; segments are
+ordered by these and merged in that order. No folder holds so many segments that tantivy would merge
+them automatically in another order.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ CHUNK_ROWS = 8_192
 
 
 class Lines:
-    """The lines of one chunk: the first one carries its row number, so that a segment's place can be told later."""
+    """The lines of one chunk. The first carries its row number, which gives the position of its
+    segment.
+    """
 
     def __init__(self, lines: list[str], text_bytes: int) -> None:
         self.lines = lines
@@ -75,7 +77,9 @@ def batch_lines(
 
 
 _forked_with_polars = False
-"""Whether this process was forked from one that had loaded polars, whose threads it does not have: a call would hang."""
+"""Whether this process was forked from one that had loaded polars. Its threads are missing, so a
+call would hang.
+"""
 
 
 def _after_fork() -> None:
@@ -96,7 +100,7 @@ def _frame(texts: Mapping[str, pa.Array]) -> Any:
 
 
 def _plain_lines(frame: Any, count: int) -> list[str]:
-    """JSON of the text columns. Tantivy refuses null; a name and null side by side can only be a member, never text."""
+    """Return text columns as JSON. Tantivy does not accept null, so null members are removed."""
     if isinstance(frame, pa.Table):
         return _lines_of_table(frame)
     if not frame.width:
@@ -109,7 +113,7 @@ def _plain_lines(frame: Any, count: int) -> list[str]:
 
 
 def _lines_of_table(texts: pa.Table) -> list[str]:
-    """The same lines without polars: several times slower, and safe in a forked process."""
+    """Return the same lines without polars. Several times slower, and safe in a forked process."""
     encode = msgspec.json.Encoder().encode
     return [
         encode({name: [] if value is None else value for name, value in row.items()}).decode()
@@ -128,18 +132,20 @@ def _with_member(line: str, name: str, value: str) -> str:
 
 
 _MAX_SEGMENTS = 6
-"""Tantivy merges eight segments of like size by itself; a folder is closed well before."""
+"""Maximum number of segments per folder: tantivy automatically merges eight segments of similar
+size.
+"""
 
 
 _QUEUE_ROWS = 10_000
-"""So many documents wait in tantivy's queue at most, however large they are."""
+"""Maximum number of documents in tantivy's queue, whatever their size."""
 
 
 class IndexBuilder:
-    """Takes batches, gives one segment. `folder` is the builder's own and is removed by its owner."""
+    """Builds one segment from batches. The owner of `folder` removes it."""
 
     def __init__(self, folder: Path, mapping: DocMapping, heap_bytes: int, *, commit_bytes: int | None = None) -> None:
-        """When more than `commit_bytes` of text may be waiting in tantivy's queue, a segment is closed."""
+        """A segment is closed when more than `commit_bytes` of text may wait in tantivy's queue."""
         self._incomplete: dict[str, list[Rows]] = {}
         self._folder = folder
         self._mapping = mapping
@@ -164,12 +170,12 @@ class IndexBuilder:
 
     @property
     def incomplete(self) -> dict[str, IncompleteValues]:
-        """The values that the index does not hold completely, by column."""
+        """The values that the index holds only partly, by column."""
         joined = {name: np.concatenate(parts) for name, parts in self._incomplete.items()}
         return {name: IncompleteValues(len(rows), rows) for name, rows in joined.items()}
 
     def finish(self) -> Segment:
-        """Commit everything; one segment with every row, in order."""
+        """Commit, and return one segment with every row in order."""
         self._close_part()
         if len(self._done) == 1:
             return self._done[0]
@@ -177,7 +183,7 @@ class IndexBuilder:
         return merge_segments(layers, self._mapping, self._folder / "merged")
 
     def discard(self) -> None:
-        """Let go of the writer after a failure."""
+        """Release the writer after a failure."""
         self._writer = None
 
     def _open_part(self) -> tantivy.IndexWriter:
@@ -189,7 +195,7 @@ class IndexBuilder:
         return self._writer
 
     def _after_chunk(self, chunk: Lines) -> None:
-        """Keep what waits in tantivy's queue bounded, and the number of segments small."""
+        """Bound tantivy's queue and the number of segments."""
         assert self._writer is not None
         self._fed_bytes += chunk.text_bytes
         if min(self._fed_bytes, chunk.text_bytes * _QUEUE_ROWS // len(chunk.lines)) > self._commit_bytes:
@@ -209,7 +215,7 @@ class IndexBuilder:
             self._done += self._in_order(self._parts[-1])
 
     def _in_order(self, folder: Path) -> list[Segment]:
-        """The segments of a folder in the order of their rows, proven by the row numbers they carry."""
+        """Return the segments of a folder in row order, verified by the row numbers they carry."""
         segments = segments_of(folder)
         if len(segments) > 1 or segments[0].rows != self._rows - self._part_start:
             starts = _segment_starts(folder, self._mapping, segments)
@@ -225,7 +231,7 @@ class IndexBuilder:
 
 
 def _segment_starts(folder: Path, mapping: DocMapping, segments: list[Segment]) -> list[int]:
-    """The row number of every segment's first document."""
+    """Return the row number of every segment's first document."""
     searcher = open_folder(folder, mapping).searcher()
     query = tantivy.Query.exists_query(ROW_FIELD)
     count = searcher.search(query, limit=1, count=True).count

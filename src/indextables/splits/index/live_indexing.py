@@ -1,8 +1,9 @@
-"""How the columns of a table are indexed, by the word of its live splits.
+"""Derive the index of a table's columns from its live splits.
 
-A table's configuration says how columns shall be indexed, and another engine leaves it empty: there only the splits tell.
-So the doc mappings of the live splits are what counts. Where they agree and the configuration does not say so, they are
-followed; a column that they index in several ways is disputed until the configuration names it.
+The table's configuration declares the index of its columns, but IndexTables for the JVM leaves it
+empty. The doc mappings of the live splits are therefore authoritative. Where they agree and the
+configuration is silent, they are used. A column that splits index in several ways is disputed until
+the configuration names it.
 """
 
 from __future__ import annotations
@@ -39,31 +40,32 @@ Ways = Mapping[str, tuple[ColumnMapping, ...]]
 
 
 class LiveIndexing(Struct, frozen=True):
-    """What is known of the index of a table's columns."""
+    """How a table's columns are indexed, from the configuration and the live splits."""
 
     configuration: Mapping[str, str]
-    """The table's configuration, with what its splits say of columns that it leaves out or gets wrong, and with what words
-    side by side mean where another engine made the table."""
+    """The table's configuration, completed by the splits for columns that it omits or contradicts,
+    and by the default operator of a table written by another engine.
+    """
     disputed: Ways = field(default_factory=dict)
-    """Columns that live splits index in several ways, which searches answer split by split."""
+    """Columns that live splits index in several ways. Searches answer them split by split."""
     right: Mapping[str, ColumnMapping] = field(default_factory=dict)
-    """The disputed columns of which the configuration says which way is right."""
+    """The disputed columns that the configuration decides."""
     followed: frozenset[str] = frozenset()
-    """Columns that the splits tell, and not the configuration."""
+    """Columns whose index comes from the splits and not from the configuration."""
     body: pa.Schema | None = None
 
     @property
     def open(self) -> tuple[str, ...]:
-        """The disputed columns of which the configuration does not say which way is right."""
+        """The disputed columns that the configuration does not decide."""
         return tuple(name for name in self.disputed if name not in self.right)
 
     @property
     def disputes(self) -> Disputes | None:
-        """The disputes, if there are any."""
+        """The disputes, or None."""
         return None if self.body is None or not self.disputed else Disputes(self.body, self.open, self.right)
 
     def check_settled(self) -> None:
-        """Refuse to add rows while it is open how they are to be indexed."""
+        """Refuse to add rows while the index of a column is undecided."""
         for name in self.open:
             ways = " and as ".join(way.terms for way in self.disputed[name])
             raise InvalidInputError(
@@ -74,19 +76,21 @@ class LiveIndexing(Struct, frozen=True):
 
 
 class Disputes(Struct, frozen=True):
-    """Columns that splits index in several ways: which side a split is on, and whether it is the wrong one."""
+    """Columns that splits index in several ways, with the decision for each."""
 
     body: pa.Schema
     open: tuple[str, ...]
     right: Mapping[str, ColumnMapping]
 
     def side(self, mapping: str) -> str:
-        """The way in which a doc mapping indexes the open columns; equal texts may be merged."""
+        """Return a doc mapping's index of the undecided columns as text; splits with equal texts
+        can be merged.
+        """
         columns = mapping_columns(mapping, self.body)
         return ", ".join(f"{name} {columns[name].terms}" for name in self.open if name in columns)
 
     def is_wrong(self, mapping: str) -> bool:
-        """Whether a doc mapping indexes a column otherwise than was decided."""
+        """Return whether a doc mapping contradicts the decision for a column."""
         columns = mapping_columns(mapping, self.body)
         return any(
             name in columns and not (same_terms(columns[name], way) and _has_whole(columns[name], way))
@@ -95,7 +99,7 @@ class Disputes(Struct, frozen=True):
 
 
 def decision_hint(column: str) -> str:
-    """How a disputed column is settled."""
+    """Return the hint that explains how to decide a disputed column."""
     return (
         f"Say which is right: update_metadata(options={{'indexing.typemap.{column}': 'text'}}) or 'string', with its "
         "tokenizer; then merge() writes the other splits anew."
@@ -103,7 +107,9 @@ def decision_hint(column: str) -> str:
 
 
 def live_indexing(snapshot: Snapshot) -> LiveIndexing:
-    """The index of a snapshot's columns. The file list is read only if a doc mapping differs from the configuration."""
+    """Derive the index of a snapshot's columns. The file list is read only if a doc mapping differs
+    from the configuration.
+    """
     metadata = snapshot.metadata
     configuration = metadata.configuration or {}
     if default_operator(snapshot.header.protocol) == "and":
@@ -133,22 +139,28 @@ def live_indexing(snapshot: Snapshot) -> LiveIndexing:
 
 
 def mapping_columns(text: str, body: pa.Schema) -> Mapping[str, ColumnMapping]:
-    """How a doc mapping in the log, of ours or of another engine, indexes the columns of a schema that it knows."""
+    """Return how a doc mapping in the log, from this or another engine, indexes the columns of a
+    schema.
+    """
     return _parsed(text, body)
 
 
 def same_terms(one: ColumnMapping, other: ColumnMapping) -> bool:
-    """Whether two ways lead to the same terms. What is kept of each term may differ: no answer does."""
+    """Return whether two mappings lead to the same terms. What is stored for each term may differ
+    without changing answers.
+    """
     return (one.kind, one.tokenizer) == (other.kind, other.tokenizer)
 
 
 def _has_whole(column: ColumnMapping, decided: ColumnMapping) -> bool:
-    """Whether a column has the field for whole values that was decided; one too many does no harm."""
+    """Return whether a column has the required field for whole values. An additional one is
+    harmless.
+    """
     return not decided.exact or column.exact == decided.exact
 
 
 def richer(one: ColumnMapping, other: ColumnMapping) -> ColumnMapping:
-    """Of two ways that lead to the same terms, the one that keeps more of them."""
+    """Return the mapping that stores more per term, of two that lead to the same terms."""
     return max(one, other, key=_richness)
 
 
@@ -157,13 +169,15 @@ def _richness(column: ColumnMapping) -> tuple[int, int]:
 
 
 def _log_names_mappings(snapshot: Snapshot) -> bool:
-    """Whether every doc mapping in use is named outside of the file list: a state of ours says so, others need not."""
+    """Return whether every doc mapping in use is listed outside of the file list, as in states of
+    this library.
+    """
     header = snapshot.base.header
     return header.version < 0 or bool(header.recent_txn_ids)
 
 
 def _named(snapshot: Snapshot) -> set[str]:
-    """Every doc mapping that a live split may have, and maybe more."""
+    """Return every doc mapping that a live split may have."""
     inline = snapshot.folded.doc_mappings.union(*(version.doc_mappings for version in snapshot.recent_versions))
     return {*inline, *snapshot.schema_registry.values()}
 
@@ -177,7 +191,9 @@ def _agrees(configured: DocMapping, text: str, body: pa.Schema, wholes: Collecti
 
 
 def _ways(snapshot: Snapshot, body: pa.Schema, wholes: Collection[str]) -> dict[str, tuple[ColumnMapping, ...]]:
-    """For each column the ways in which live splits index it; in `wholes` are those that shall have whole values too."""
+    """Return the ways in which live splits index each column. Columns in `wholes` also need whole
+    values.
+    """
     files = snapshot.files(columns=["doc_mapping_json", "doc_mapping_ref"])
     registry = snapshot.schema_registry
     inline = pc.unique(files.column("doc_mapping_json")).to_pylist()
@@ -208,7 +224,7 @@ def _parsed(text: str, body: pa.Schema) -> dict[str, ColumnMapping]:
 
 
 def _foreign(text: str, body: pa.Schema) -> dict[str, ColumnMapping]:
-    """The doc mapping of another engine; what it says in words we do not know is not taken into account."""
+    """Parse the doc mapping of another engine. Unknown entries are ignored."""
     try:
         entries = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,12 +1,16 @@
-"""Segments of tantivy on local disk (one folder, one segment), and merging them in a given order without indexing again.
+"""Tantivy segments on local disk (one folder per segment), and merging them in a given order
+without re-indexing.
 
-Tantivy-py has no merge call, but a writer that opens a folder merges segments of like size by itself. So the segments
-are put into one folder with a `meta.json` that makes each large one look nearly empty (which puts them on one level with
-the small ones), topped up with padding to the number at which a merge starts. Looking empty takes a bitset of deleted
-documents, which costs time for every posting; so where all are small, or of like size, they look as they are. The folder
-is sorted by `_row`, and every segment gets a column `_row` that continues where the one before it ends: the merged order
-is the order of the list. Deleted rows are left out in the same pass. The result is checked: number of rows, and the place
-of the first and last row of every segment.
+Tantivy-py has no merge call, but a writer that opens a folder merges segments of similar size
+automatically. The segments are placed in one folder with a `meta.json` that makes each large one
+look nearly empty, which puts them on one level with the small ones, and padding segments fill up to
+the number that starts a merge. Looking empty requires a bitset of deleted documents, which costs
+time for every posting, so segments that are all small or of similar size are left as they are.
+
+The folder is sorted by `_row`, and every segment gets a column `_row` that continues where the
+previous one ends, so the merged order is the list order. Deleted rows are left out in the same
+pass. The result is verified: number of rows, and the position of the first and last row of every
+segment.
 """
 
 from __future__ import annotations
@@ -32,7 +36,7 @@ META = "meta.json"
 
 
 class Segment(Struct, frozen=True):
-    """A segment in a folder, with the number of its documents."""
+    """A segment in a folder, with its number of documents."""
 
     folder: Path
     segment_id: str
@@ -40,32 +44,32 @@ class Segment(Struct, frozen=True):
 
     @property
     def stem(self) -> str:
-        """What its files are called before the dot."""
+        """The common prefix of its file names."""
         return uuid.UUID(self.segment_id).hex
 
     def file(self, component: str) -> Path:
-        """One of its files."""
+        """Return one of its files."""
         return self.folder / f"{self.stem}.{component}"
 
     def place(self, folder: Path, stem: str) -> None:
-        """Link its composite files into another folder, under another name."""
+        """Link its composite files into another folder under another name."""
         for component in COMPOSITE:
             (folder / f"{stem}.{component}").symlink_to(self.file(component).absolute())
 
 
 def read_meta(folder: Path) -> dict[str, Any]:
-    """The `meta.json` of an index folder."""
+    """Read the `meta.json` of an index folder."""
     meta: dict[str, Any] = json.loads((folder / META).read_bytes())
     return meta
 
 
 def segments_of(folder: Path) -> list[Segment]:
-    """The committed segments of a folder, in the order a searcher numbers them."""
+    """Return the committed segments of a folder in searcher order."""
     return [Segment(folder, s["segment_id"], s["max_doc"]) for s in read_meta(folder)["segments"]]
 
 
 def create_index(folder: Path, mapping: DocMapping) -> tantivy.Index:
-    """A new, empty index for a mapping, with analyzers registered."""
+    """Create an empty index for a mapping, with registered analyzers."""
     folder.mkdir(parents=True)
     tantivy.Index(schema_for(mapping, row_field=True), path=str(folder))
     meta = read_meta(folder)
@@ -75,7 +79,7 @@ def create_index(folder: Path, mapping: DocMapping) -> tantivy.Index:
 
 
 def open_folder(folder: Path, mapping: DocMapping) -> tantivy.Index:
-    """An index folder as tantivy opens it, with analyzers registered; it never reloads by itself."""
+    """Open an index folder with registered analyzers and without automatic reload."""
     index = tantivy.Index.open(str(folder))
     register(index, mapping.indexed)
     index.config_reader("manual")
@@ -83,14 +87,16 @@ def open_folder(folder: Path, mapping: DocMapping) -> tantivy.Index:
 
 
 def index_schema(mapping: DocMapping, scratch: Path) -> list[dict[str, Any]]:
-    """The schema of a mapping as `meta.json` writes it."""
+    """Return the schema of a mapping as in `meta.json`."""
     create_index(scratch, mapping)
     schema: list[dict[str, Any]] = read_meta(scratch)["schema"]
     return schema
 
 
 def _without_norms(entry: dict[str, Any], mapping: DocMapping) -> dict[str, Any]:
-    """A whole value is one term: its length says nothing to a score, and would cost a byte per row."""
+    """Remove field norms of whole values: each is one term, so its length does not affect a score
+    but would cost a byte per row.
+    """
     strings = {c.field for c in mapping.indexed if c.kind in ("string", "grams", "whole")}
     if entry["name"] in strings and entry["name"] != ROW_FIELD:
         entry["options"]["indexing"]["fieldnorms"] = False
@@ -99,9 +105,9 @@ def _without_norms(entry: dict[str, Any], mapping: DocMapping) -> dict[str, Any]
 
 _MERGE_AT = 8
 _SMALL = 10_000
-"""Segments of up to so many documents are on the same, lowest level."""
+"""Segments of up to this many documents are on the lowest level."""
 _LIKE = 1.6
-"""Segments whose sizes differ by no more than this factor are on one level."""
+"""Segments whose sizes differ at most by this factor are on one level."""
 _LARGEST = 10_000_000
 """Segments of more documents are not merged."""
 _OPSTAMP = 100
@@ -113,11 +119,11 @@ _SETTINGS = {
 
 
 class Placeable(Protocol):
-    """A segment whose composite files can be put into a folder."""
+    """A segment whose composite files can be placed in a folder."""
 
     @property
     def segment_id(self) -> str:
-        """Its name."""
+        """The segment's name."""
         ...
 
     @property
@@ -126,24 +132,26 @@ class Placeable(Protocol):
         ...
 
     def place(self, folder: Path, stem: str) -> None:
-        """Put its files there, under another name."""
+        """Place its files in a folder under another name."""
         ...
 
 
 class Layer(Struct, frozen=True):
-    """A segment to merge, and which of its rows live (None: all)."""
+    """A segment to merge, and its living rows (None: all)."""
 
     segment: Placeable
     alive: Mask | None
 
     @property
     def rows(self) -> int:
-        """How many rows it contributes."""
+        """Number of living rows."""
         return self.segment.rows if self.alive is None else int(np.count_nonzero(self.alive))
 
 
 def merge_segments(layers: Sequence[Layer], mapping: DocMapping, folder: Path) -> Segment:
-    """One segment with the living rows of all layers, in order. The layers' own files are only read."""
+    """Merge the living rows of all layers in order into one segment. The layers' files are only
+    read.
+    """
     layers = [layer for layer in layers if layer.rows]
     schema = index_schema(mapping, folder.with_name(folder.name + ".schema"))
     folder.mkdir(parents=True)
@@ -165,12 +173,12 @@ def merge_segments(layers: Sequence[Layer], mapping: DocMapping, folder: Path) -
 
 
 def _bases(layers: Sequence[Layer]) -> list[int]:
-    """The `_row` of every layer's first document: layers follow one another."""
+    """Return the `_row` of every layer's first document."""
     return [int(n) for n in np.cumsum([0, *(layer.segment.rows for layer in layers[:-1])])]
 
 
 def _shrunk(layers: Sequence[Layer]) -> list[bool]:
-    """Which layers must look smaller than they are, so that all are on one level."""
+    """Return the layers that must look smaller so that all are on one level."""
     sizes = [max(layer.segment.rows, _SMALL) for layer in layers]
     similar_sizes = max(sizes) <= _LIKE * min(sizes) and len(layers) >= _MERGE_AT and max(sizes) <= _LARGEST
     if similar_sizes and all(layer.alive is None for layer in layers):
@@ -179,7 +187,7 @@ def _shrunk(layers: Sequence[Layer]) -> list[bool]:
 
 
 def _placed(number: int, layer: Layer, base: int, folder: Path, *, shrink: bool) -> dict[str, Any]:
-    """A segment under a name of its own: two splits may hold copies of one segment."""
+    """Return a segment under a unique name, because two splits can hold copies of one segment."""
     segment = layer.segment
     name = uuid.uuid5(uuid.UUID(segment.segment_id), str(number))
     segment.place(folder, name.hex)
@@ -192,7 +200,9 @@ def _placed(number: int, layer: Layer, base: int, folder: Path, *, shrink: bool)
 
 
 def _entry(folder: Path, segment_id: str, alive: Mask) -> dict[str, Any]:
-    """A segment that claims to have one living document, beside a bitset that tells the truth."""
+    """Return a segment entry that claims one living document; a bitset next to it holds the correct
+    state.
+    """
     stem = uuid.UUID(segment_id).hex
     (folder / f"{stem}.{_OPSTAMP}.del").write_bytes(alive_bitset(alive))
     deletes = {"num_deleted_docs": len(alive) - 1, "opstamp": _OPSTAMP}
@@ -200,7 +210,7 @@ def _entry(folder: Path, segment_id: str, alive: Mask) -> dict[str, Any]:
 
 
 def _padding(schema: list[dict[str, Any]], mapping: DocMapping, folder: Path, count: int) -> list[dict[str, Any]]:
-    """Segments of two deleted documents each."""
+    """Return segments of two deleted documents each."""
     if not count:
         return []
     scratch = folder.with_name(folder.name + ".padding")
@@ -224,7 +234,7 @@ def _padding(schema: list[dict[str, Any]], mapping: DocMapping, folder: Path, co
 
 
 def _check(merged: Sequence[Segment], layers: Sequence[Layer], mapping: DocMapping, folder: Path) -> None:
-    """The merge is right: every row is there, and layers begin and end where they must."""
+    """Verify the merge: every row is present, and layers begin and end at the right rows."""
     expected = sum(layer.rows for layer in layers)
     if len(merged) != 1 or merged[0].rows != expected:
         rows = sum(segment.rows for segment in merged)

@@ -1,11 +1,12 @@
-"""The few of tantivy's file formats that a split has to know: footers, composite files, row columns, stores, bitsets.
+"""Tantivy file formats that splits depend on: footers, composite files, row columns, stores and
+bitsets.
 
-A tantivy file ends in a footer (version and checksum as JSON, its length, a magic number). A composite file holds the
-data of every field one after another, with a directory of places before that footer. Everything here is checked: bytes
-that make no sense are `BadFileError`.
+A tantivy file ends in a footer (version and checksum as JSON, its length, a magic number). A
+composite file holds the data of every field, then a directory of offsets, then that footer. Invalid
+content raises `BadFileError`.
 
-Failures of tantivy, and of the local disk it writes to, become errors of ours: a panic in its Rust code arrives as a
-BaseException that nobody catches.
+Errors of tantivy and of the local disk are converted to our errors. A panic in its Rust code
+arrives as a BaseException.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 class FieldSpan(Struct, frozen=True, gc=False):
-    """Where one field's data lies in a composite file."""
+    """The range of one field's data in a composite file."""
 
     field_id: int
     start: int
@@ -47,7 +48,7 @@ class FieldSpan(Struct, frozen=True, gc=False):
 
 
 def footer_length(data: bytes | memoryview, name: str) -> int:
-    """Length of the footer that ends a tantivy file."""
+    """Return the length of the footer of a tantivy file."""
     if len(data) >= 8:
         length, magic = struct.unpack("<II", data[-8:])
         if magic == _MAGIC and length + 8 <= len(data):
@@ -56,7 +57,7 @@ def footer_length(data: bytes | memoryview, name: str) -> int:
 
 
 def with_footer(body: bytes) -> bytes:
-    """A body with the footer that tantivy expects after it."""
+    """Append the footer that tantivy expects to a body."""
     return body + _footer(zlib.crc32(body))
 
 
@@ -68,16 +69,17 @@ def _footer(crc: int) -> bytes:
 
 
 def composite_spans(end: bytes | memoryview, length: int, name: str) -> tuple[int, list[FieldSpan]]:
-    """Where the directory of a composite file starts, and the span of every field before it, in file order.
+    """Return the start of a composite file's directory and the span of every field before it, in
+    file order.
 
-    `end` are the last bytes of a file of this length: all of it, or at least the directory.
+    `end` is the end of the file, at least its directory.
     """
     start, fields, starts = _composite_directory(end, length, name)
     return start, _join_spans(list(zip(fields, starts, strict=True)), start, name)
 
 
 def composite_places(data: bytes | memoryview, name: str) -> dict[int, tuple[int, int]]:
-    """Where each field lies in a composite file, by its number."""
+    """Return the position of each field in a composite file by field number."""
     start, fields, starts = _composite_directory(data, len(data), name)
     stops = [*starts[1:], start]
     places = dict(zip(fields, zip(starts, stops, strict=False), strict=False))
@@ -88,7 +90,9 @@ def composite_places(data: bytes | memoryview, name: str) -> dict[int, tuple[int
 
 
 def _composite_directory(end: bytes | memoryview, length: int, name: str) -> tuple[int, list[int], list[int]]:
-    """Where the directory of a composite file starts, and of every piece in it the number of the field and the start."""
+    """Return the start of the directory of a composite file, and field number and start of each
+    entry.
+    """
     stop = len(end) - footer_length(end, name)
     try:
         (size,) = struct.unpack("<I", end[stop - 4 : stop])
@@ -110,7 +114,9 @@ def _composite_directory(end: bytes | memoryview, length: int, name: str) -> tup
 
 
 def empty_store(rows: int) -> tuple[bytes, bytes]:
-    """A `.store` file of documents without stored fields, all in one block: the block, and what follows it."""
+    """Return a `.store` file of documents without stored fields in one block: the block and what
+    follows it.
+    """
     offsets = np.arange(rows + 1, dtype="<u4")
     block = b"\x80" * rows + offsets.tobytes()
     checkpoint = _to_vint(1) + _to_vint(0) + _to_vint(0) + _to_vint(rows) + _to_vint(len(block))
@@ -120,9 +126,10 @@ def empty_store(rows: int) -> tuple[bytes, bytes]:
 
 
 def check_store(index: bytes, length: int, name: str) -> None:
-    """Refuse a `.store` whose list of layers cannot be so long: tantivy takes the memory for it before it looks.
+    """Refuse a `.store` whose list of layers has an impossible length, because tantivy allocates
+    memory for it first.
 
-    `index` is how the list begins, `length` how long it is with all that follows it.
+    `index` is the beginning of the list, `length` its length with everything that follows.
     """
     try:
         count, _ = _vint(index, 0)
@@ -133,7 +140,7 @@ def check_store(index: bytes, length: int, name: str) -> None:
 
 
 def store_index(data: bytes, name: str) -> int:
-    """Where the list of blocks of a `.store` begins, from the file's last bytes."""
+    """Return the start of the block list of a `.store` from the file's last bytes."""
     stop = len(data) - footer_length(data, name)
     if stop < _STORE_FOOTER.size:
         raise BadFileError(f"The index file {name} is cut short.", path=name)
@@ -141,7 +148,9 @@ def store_index(data: bytes, name: str) -> int:
 
 
 def row_column(rows: int, base: int) -> bytes:
-    """A `.fast` file whose only column `_row` counts up from `base`: a straight line, whatever the number of rows."""
+    """Return a `.fast` file whose only column `_row` counts up from `base`; its size does not
+    depend on the row count.
+    """
     line = _to_vint(1 << 32) + _to_vint(base) + b"\x00"
     column = b"\x00\x01" + _to_vint(base) + _to_vint(1) + _to_vint(max(rows - 1, 0)) + _to_vint(rows) + line
     column += struct.pack("<I", 1)
@@ -152,7 +161,7 @@ def row_column(rows: int, base: int) -> bytes:
 
 
 def alive_bitset(alive: Mask) -> bytes:
-    """A `.del` file: one bit per document, set where the document lives."""
+    """Return a `.del` file: one bit per document, set for living documents."""
     words = np.zeros((len(alive) + 63) // 64 * 8, np.uint8)
     packed = np.packbits(alive, bitorder="little")
     words[: len(packed)] = packed
@@ -160,7 +169,7 @@ def alive_bitset(alive: Mask) -> bytes:
 
 
 def _join_spans(places: Sequence[tuple[int, int]], end: int, name: str) -> list[FieldSpan]:
-    """Neighbouring places of one field become one span; together they must cover everything up to the directory."""
+    """Join adjacent ranges of one field. Together they must cover everything up to the directory."""
     spans: list[FieldSpan] = []
     for number, (field_id, start) in enumerate(places):
         stop = places[number + 1][1] if number + 1 < len(places) else end
@@ -176,7 +185,7 @@ def _join_spans(places: Sequence[tuple[int, int]], end: int, name: str) -> list[
 
 
 def _vint(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """A number of 7-bit groups, lowest first, whose last byte has the high bit set."""
+    """Encode a number in 7-bit groups, lowest first; the last byte has the high bit set."""
     value = shift = 0
     while True:
         byte = data[at]
@@ -199,13 +208,13 @@ def _to_vint(value: int) -> bytes:
 
 
 def is_panic(error: BaseException) -> bool:
-    """Whether an exception is a Rust panic (its class cannot be imported)."""
+    """Return whether an exception is a Rust panic, whose class cannot be imported."""
     return type(error).__name__ == "PanicException"
 
 
 @contextmanager
 def writing_errors(folder: str, doing: str) -> Iterator[None]:
-    """Within it, a failure to write local files becomes `StorageError` that names the folder and the setting for it."""
+    """Convert failures to write local files to `StorageError` with the folder and its setting."""
     try:
         yield
     except IndexTablesError:
@@ -219,7 +228,7 @@ def writing_errors(folder: str, doing: str) -> Iterator[None]:
 
 
 def scratch_folder(purpose: str, directory: str | None) -> Path:
-    """A new folder for unfinished files, in `indexWriter.tempDirectoryPath` if that is given."""
+    """Create a folder for unfinished files, in `indexWriter.tempDirectoryPath` if it is set."""
     if directory and not Path(directory).is_dir():
         is_absent = "is not a folder" if Path(directory).exists() else "does not exist"
         raise StorageError(
@@ -240,9 +249,10 @@ _FAILURES = (ValueError, TypeError, OSError, LookupError, SystemError, OverflowE
 
 
 class TantivyErrors:
-    """Within it, a panic or an error of tantivy becomes `BadFileError` that names the split and what was done.
+    """Convert panics and errors of tantivy to `BadFileError` with the split and the operation.
 
-    A class, not a generator: a search enters it several times, and a generator takes five calls where this takes three.
+    A class, because a search enters it several times and a generator takes five calls where this
+    takes three.
     """
 
     def __init__(self, path: str, doing: str) -> None:

@@ -1,12 +1,13 @@
-"""What a json column's value means to a search: one form for indexing, for scanning and for the words of a query.
+"""Index values of columns: the searchable form of JSON values, and the values passed to tantivy.
 
-Every value is searched as a JSON document under one root key, so that `tags:x` finds an element of an array and
-`user.name:x` a key of a struct in the same way. Nulls and numbers that are not finite have no term. A text that is not
-valid JSON is one string. Whole numbers are integers however they are written (`1.0` is `1`).
+Indexing, scanning and query words share one form. Every value is a JSON document under one root
+key, so `tags:x` finds an element of an array as `user.name:x` finds a struct field. Nulls and
+non-finite numbers have no term. A text that is not valid JSON is one string. Whole numbers are
+integers however they are written (`1.0` is `1`).
 
-It is also said what tantivy is given for a column, and how many values it cannot hold completely. The writer indexes what
-this module returns, scanning reads rows through the same functions, and the count decides whether a filter that looks at
-terms (wildcard, fuzzy, a very long word) can trust the index alone.
+The writer indexes the values that this module returns and counts those that tantivy cannot hold
+completely. The count decides whether a filter on terms (wildcard, fuzzy, a very long word) can rely
+on the index alone.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ Path = tuple[str, ...]
 
 
 def parse_json(text: str) -> Any:
-    """The document a text holds, or the text itself where it is not valid JSON."""
+    """Parse a JSON text. A text that is not valid JSON is returned unchanged."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -51,7 +52,7 @@ def parse_json(text: str) -> Any:
 
 
 def normal_leaf(value: Any) -> Leaf | None:
-    """A scalar as it is compared; None for what has no term."""
+    """Return a scalar in its compared form, or None if it has no term."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, decimal.Decimal):
@@ -66,26 +67,32 @@ def normal_leaf(value: Any) -> Leaf | None:
 
 
 def searchable_text(text: str) -> str:
-    """A string as tantivy is given it: what looks like a time gets a mark before it, or it would be taken as one.
+    """Return a string as passed to tantivy. A prefix marks texts that look like times, which
+    tantivy would convert.
 
-    Times in the index have whole seconds only, and are no words. Tokenizers that split drop the mark.
+    Times in the index have whole seconds only and are not words. Tokenizers that split text drop
+    the prefix.
     """
     looks_like_time = len(text) >= 20 and text[0].isdigit() and text[4] == "-" and text[10] in "Tt "
     return TEXT_MARK + text if looks_like_time or text.startswith(TEXT_MARK) else text
 
 
 def normal_key(key: Any) -> str:
-    """A key as a path segment; the two characters by which tantivy marks paths cannot be part of one."""
+    """Return a key as a path segment, without the two characters that tantivy uses as path markers."""
     return _valid(str(key)).translate(_PATH_MARKS)
 
 
 def leaves(document: Any) -> Iterator[tuple[Path, Leaf]]:
-    """Every path and value of a document, in its order; elements of an array share their array's path."""
+    """Yield every path and value of a document in order. Elements of an array have the path of the
+    array.
+    """
     yield from _walk(document, (), 0, 0)
 
 
 def index_text(document: Any, tokenizer: str = "") -> str | None:
-    """The JSON object that tantivy indexes for a document; None where nothing of it is searchable."""
+    """Return the JSON object that tantivy indexes for a document, or None if nothing in it is
+    searchable.
+    """
     value = _normal(document, 0, 0)
     if is_cut(tokenizer):
         value = _cut(value, tokenizer)
@@ -93,7 +100,7 @@ def index_text(document: Any, tokenizer: str = "") -> str | None:
 
 
 def field_path(field: str, path: Path) -> str:
-    """The name by which tantivy knows a path of a json field."""
+    """Return the tantivy name of a path in a JSON field."""
     keys = [key.replace("\\", "\\\\").replace(".", "\\.") for key in path]
     return ".".join([field, ROOT, *keys])
 
@@ -127,7 +134,7 @@ def _normal(value: Any, depth: int, size: int) -> Any:
 
 
 def _cut(value: Any, tokenizer: str) -> Any:
-    """A value whose texts are as the analyzer of a tokenizer gets them."""
+    """Return a value with its texts prepared for the analyzer of a tokenizer."""
     if isinstance(value, dict):
         return {key: _cut(below, tokenizer) for key, below in value.items()}
     if isinstance(value, list):
@@ -136,7 +143,7 @@ def _cut(value: Any, tokenizer: str) -> Any:
 
 
 def _entries(value: dict[Any, Any], depth: int, size: int) -> Iterator[tuple[str, Any]]:
-    """The entries of an object that are searchable; of keys that become equal the last one counts."""
+    """Return the searchable entries of an object. Of keys that become equal, the last one wins."""
     if depth >= MAX_DEPTH:
         return
     for key, below in {normal_key(key): below for key, below in value.items()}.items():
@@ -164,7 +171,7 @@ def _text_of(value: Any) -> str:
 
 
 def _valid(text: str) -> str:
-    """JSON can spell half of a surrogate pair, which no UTF-8 text can hold: it becomes a question mark."""
+    """Replace unpaired surrogates, which JSON can express and UTF-8 cannot, by question marks."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
@@ -177,20 +184,23 @@ _ASCII_SEPARATORS = r"\x00-\x2f\x3a-\x40\x5b-\x60\x7b-\x7f"
 
 
 class IndexValues(Struct, frozen=True):
-    """One column of a batch for tantivy: texts (JSON texts where `is_json`) or hashes, null for what is not indexed."""
+    """One column of a batch for tantivy: texts (JSON if `is_json`) or hashes, null for values that
+    are not indexed.
+    """
 
     texts: pa.Array
     is_json: bool
     incomplete: npt.NDArray[np.int64]
-    """Positions of the values that hold a term that is too long, or are not an address in an ip column."""
+    """Positions of values with a term that is too long, or that are not an address in an ip column.
+    """
 
 
 class IncompleteValues(Struct, frozen=True):
-    """Values of a column that the index of a split does not hold completely."""
+    """Values of a column that the index of a split holds only partly."""
 
     count: int
     rows: npt.NDArray[np.int64] | None = None
-    """Their row numbers, ascending; None where the split records the count alone."""
+    """Their row numbers, ascending; None if the split records only the count."""
 
 
 def keep_living(values: IncompleteValues, alive: npt.NDArray[np.bool_] | None) -> IncompleteValues:
@@ -206,7 +216,7 @@ _NO_POSITIONS: npt.NDArray[np.int64] = np.empty(0, np.int64)
 
 
 def index_values(column: ColumnMapping, array: pa.Array | pa.ChunkedArray) -> IndexValues:
-    """What the index gets for a column's values."""
+    """Return the values of a column as passed to the index."""
     if column.kind == "json":
         return _index_json(column, array)
     texts = plain_texts(array)
@@ -223,12 +233,14 @@ def index_values(column: ColumnMapping, array: pa.Array | pa.ChunkedArray) -> In
 
 
 def value_hash(text: str) -> int:
-    """The 64-bit number that stands for a value in the index of an `exact_only` column. Splits hold it: it never changes."""
+    """Return the 64-bit hash of a value in the index of an `exact_only` column. It is part of the
+    file format.
+    """
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
 
 
 def whole_term(text: str, whole: ColumnMapping) -> str | int | None:
-    """The term of a whole value in the field for it; None for a value that no term stands for."""
+    """Return the term of a whole value, or None if it has none."""
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
@@ -239,7 +251,7 @@ def whole_term(text: str, whole: ColumnMapping) -> str | int | None:
 
 
 def plain_texts(array: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """A text column as one plain string array, whatever its layout."""
+    """Return a text column as one plain string array, whatever its layout."""
     joined = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
     if pa.types.is_dictionary(joined.type):
         joined = joined.dictionary_decode()
@@ -247,7 +259,7 @@ def plain_texts(array: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def documents(array: pa.Array | pa.ChunkedArray) -> Iterator[Any]:
-    """The JSON documents of a json column: parsed texts, or nested values as they are; None for null."""
+    """Return the JSON documents of a JSON column: parsed texts or nested values; None for null."""
     if is_text(array.type):
         for text in plain_texts(array).to_pylist():
             yield None if text is None else parse_json(text)
@@ -256,7 +268,9 @@ def documents(array: pa.Array | pa.ChunkedArray) -> Iterator[Any]:
 
 
 def parse_address(text: str) -> ipaddress.IPv6Address | None:
-    """An address as IPv6 (IPv4 in its mapped form), so that both kinds compare; None if the text is none."""
+    """Parse an address as IPv6 (IPv4 in mapped form), so that both compare. Returns None for other
+    texts.
+    """
     try:
         address = ipaddress.ip_address(text) if "%" not in text else None
     except ValueError:
@@ -267,7 +281,7 @@ def parse_address(text: str) -> ipaddress.IPv6Address | None:
 
 
 def has_long_term(text: str, column: ColumnMapping) -> bool:
-    """Whether a text holds a term that the column's index leaves out."""
+    """Return whether a text has a term that the column's index leaves out."""
     limit = column.max_token_length
     if len(text.encode()) <= limit or column.tokenizer == "ngram":
         return False
@@ -311,7 +325,9 @@ def _index_json(column: ColumnMapping, array: pa.Array | pa.ChunkedArray) -> Ind
 
 
 def _addresses(texts: pa.Array) -> pa.Array:
-    """The texts that are addresses. Plain IPv4 is known by its look; only the rest is parsed one by one."""
+    """Return the texts that are addresses. Plain IPv4 is matched by pattern; only the rest is
+    parsed one by one.
+    """
     others = pc.invert(pc.match_substring_regex(texts, _PLAIN_IPV4)).fill_null(False)
     if not pc.any(others).as_py():
         return texts

@@ -1,6 +1,7 @@
-"""One clause of a query: what follows a column's colon, or a bare word, as a leaf of the column's kind.
+"""Parse one clause of a query (the part after a column's colon, or a bare word) as a leaf of the
+column's kind.
 
-The text is read character by character, and an error says where it stopped making sense.
+The parser reads character by character, so an error names its position.
 """
 
 from __future__ import annotations
@@ -50,19 +51,19 @@ class Characters(Struct):
     at: int = 0
 
     def peek(self, ahead: int = 0) -> str:
-        """The next character, or nothing at the end."""
+        """Return the next character, or an empty text at the end."""
         place = self.at + ahead
         return self.text[place] if place < len(self.text) else ""
 
     def take(self, expected: str) -> bool:
-        """Step over some text if it comes next."""
+        """Consume a text if it comes next."""
         if self.text.startswith(expected, self.at):
             self.at += len(expected)
             return True
         return False
 
     def take_keyword(self, word: str) -> bool:
-        """Step over a whole word such as AND, and not over the start of ANDROID."""
+        """Consume a whole word such as AND, but not the start of ANDROID."""
         after = self.peek(len(word))
         if self.text.startswith(word, self.at) and (not after or after.isspace() or after in '()"+-[{'):
             self.at += len(word)
@@ -70,14 +71,16 @@ class Characters(Struct):
         return False
 
     def skip_space(self) -> None:
-        """Step over white space."""
+        """Skip white space."""
         while self.peek().isspace():
             self.at += 1
 
     def fail(
         self, problem: str, *, at: int | None = None, hint: str | None = None, **context: object
     ) -> QuerySyntaxError:
-        """The error for a place in the text (the cursor's unless given), with a caret under it."""
+        """Return the error for a position in the text (by default the cursor's), with a caret under
+        it.
+        """
         place = self.at if at is None else at
         start = max(0, place - _WINDOW)
         shown = "".join(c if c.isprintable() else " " for c in self.text[start : place + _WINDOW])
@@ -86,9 +89,11 @@ class Characters(Struct):
         return QuerySyntaxError(message, hint=hint, **context)
 
     def regex_end(self) -> int | None:
-        """Where the regular expression ends that starts at the cursor; None if none does: `/var/log` is a word.
+        """Return the end of the regular expression that starts at the cursor, or None for words
+        such as `/var/log`.
 
-        One that is not closed, or has a bare slash inside, is an error where its signs show that it is none by chance.
+        An unclosed expression, or one with a bare slash inside, is an error if it contains
+        characters of regular expressions.
         """
         if self.peek() != "/":
             return None
@@ -102,7 +107,7 @@ class Characters(Struct):
         return None
 
     def quoted(self) -> str:
-        """The text of a quoted string; the cursor is on its opening quote."""
+        """Read a quoted string; the cursor is on its opening quotation mark."""
         opening, mark = self.at, self.peek()
         self.at += 1
         characters = []
@@ -118,7 +123,7 @@ class Characters(Struct):
         return "".join(characters)
 
     def number(self, mark: str, highest: int, what: str) -> int | None:
-        """The number behind a mark, or None if the mark does not come next."""
+        """Read the number after a mark, or return None if the mark does not come next."""
         at = self.at
         if not self.take(mark):
             return None
@@ -131,7 +136,9 @@ class Characters(Struct):
         return int(digits)
 
     def bare(self, stops: str = BREAKS) -> BareWord:
-        """A word without quotes, up to white space or a stop; escapes are kept apart."""
+        """Read a word without quotes, up to white space or a delimiter. Escaped characters are
+        marked.
+        """
         word = BareWord(self.at)
         while (c := self.peek()) and not c.isspace() and c not in stops:
             escaped = c == "\\"
@@ -146,7 +153,7 @@ class Characters(Struct):
 
 
 class BareWord(Struct):
-    """The characters of a bare word, each with whether it was escaped and where it stands."""
+    """The characters of a bare word, each with its position and whether it was escaped."""
 
     start: int
     characters: list[tuple[str, bool, int]] = field(default_factory=list)
@@ -157,30 +164,30 @@ class BareWord(Struct):
 
     @property
     def text(self) -> str:
-        """The word, escapes resolved."""
+        """The word with escapes resolved."""
         return "".join(c for c, _, _ in self.characters)
 
     @property
     def has_wildcard(self) -> bool:
-        """Whether a star or question mark was not escaped."""
+        """Whether it contains an unescaped star or question mark."""
         return any(c in "*?" and not escaped for c, escaped, _ in self.characters)
 
     @property
     def pattern(self) -> str:
-        """The word as a wildcard pattern: what was literal and would mean something is escaped."""
+        """The word as a wildcard pattern, with literal special characters escaped."""
         return "".join(f"\\{c}" if c == "\\" or (escaped and c in "*?") else c for c, escaped, _ in self.characters)
 
     def find(self, character: str) -> int:
-        """The index of the first such character that was not escaped; -1 if there is none."""
+        """Return the index of the first unescaped occurrence of a character, or -1."""
         return next((i for i, (c, escaped, _) in enumerate(self.characters) if c == character and not escaped), -1)
 
     def split(self, index: int) -> tuple[BareWord, BareWord]:
-        """What stands before and after a character."""
+        """Return the parts before and after a character."""
         before, after = self.characters[:index], self.characters[index + 1 :]
         return BareWord(self.start, before), BareWord(self.characters[index][2] + 1, after)
 
     def parts(self, separator: str) -> tuple[str, ...]:
-        """The word cut at every separator that was not escaped."""
+        """Split the word at every unescaped separator."""
         parts: list[list[str]] = [[]]
         for c, escaped, _ in self.characters:
             if c == separator and not escaped:
@@ -193,7 +200,7 @@ class BareWord(Struct):
 MAX_SLOP = 1000
 MAX_DISTANCE = 2
 Targets = tuple[Target, ...] | None
-"""The columns a clause is about; None where it names none, and the default fields are meant."""
+"""The columns of a clause; None for the default fields."""
 
 
 class QueryLiteral(Struct, frozen=True):
@@ -205,7 +212,7 @@ class QueryLiteral(Struct, frozen=True):
 
 
 class Clauses:
-    """Reads clauses from the characters."""
+    """Parses clauses."""
 
     def __init__(self, source: Characters, fields: QueryFields, now_ms: int | None = None) -> None:
         self.source = source
@@ -213,11 +220,13 @@ class Clauses:
         self._now = None if now_ms is None else timestamp_of(now_ms * 1_000, zone=True)
 
     def about(self, targets: Targets) -> Targets:
-        """The columns that are named: in the query, or before it, as in `n indexquery '>=3'`."""
+        """Columns given before the clause: in the query, or outside of it as in `n indexquery
+        '>=3'`.
+        """
         return self.fields.default_targets() if targets is None and self.fields.named else targets
 
     def clause(self, targets: Targets) -> Query:
-        """The clause at the cursor, for the columns it is about."""
+        """Parse the clause at the cursor."""
         source, start = self.source, self.source.at
         c = source.peek()
         if c and c in "\"'":
@@ -242,7 +251,9 @@ class Clauses:
         return self._bare(targets, word)
 
     def value(self, target: Target, literal: QueryLiteral) -> Words | Equals | Addresses:
-        """A literal as a leaf of its column's kind; ValueError says what the column expects."""
+        """Convert a literal to a leaf of its column's kind. A ValueError states what the column
+        expects.
+        """
         column = self.fields.column(target.column)
         if column.kind == "ip":
             number, mask = address_mask(literal.text)
@@ -257,7 +268,7 @@ class Clauses:
         return Words(target, literal.text, literal.quoted)
 
     def _each(self, targets: Targets, at: int, build: Callable[[Target, ColumnMapping], Query]) -> Query:
-        """The clause for every column it is about. Of the default fields, those that cannot hold it are left out."""
+        """Build the clause for each column. Default fields that cannot hold it are left out."""
         if targets is None:
             try:
                 targets = self.fields.default_targets()
@@ -321,7 +332,9 @@ class Clauses:
         return Wildcard(target, pattern)
 
     def _regex(self, targets: Targets, end: int) -> Query:
-        """A regular expression between slashes; the cursor is on the first, `end` is the second."""
+        """Parse a regular expression between slashes; the cursor is on the first, `end` is the
+        second.
+        """
         source, at = self.source, self.source.at
         pattern = source.text[at + 1 : end].replace("\\/", "/")
         source.at = end + 1
@@ -412,7 +425,7 @@ class Clauses:
         low: bool,
         high: bool,
     ) -> Query:
-        """A range with its bounds in the column's type."""
+        """Parse a range with bounds of the column's type."""
         if lower is None and upper is None:
             return Exists(target)
         if column.kind == "text" and not column.exact:
@@ -444,7 +457,7 @@ class Clauses:
         return self._literal("]}")
 
     def _literal(self, stops: str) -> QueryLiteral:
-        """A quoted or bare value; bare ones end at white space or a stop."""
+        """Read a quoted or bare value. Bare values end at white space or a delimiter."""
         source, at = self.source, self.source.at
         if source.peek() and source.peek() in "\"'":
             return QueryLiteral(source.quoted(), True, at)

@@ -1,4 +1,4 @@
-"""The columns a query can name: how a name becomes a target, and which columns a bare word means."""
+"""The columns that a query can name: resolving names, and the default fields of bare words."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from indextables.splits.query.tree import Target
 
 MAX_WEIGHT = 1e6
 NameParts = tuple[str, ...]
-"""A field name as written, split at the dots that were not escaped."""
+"""A field name split at its unescaped dots."""
 
 
 class QueryFields(Struct, frozen=True):
@@ -29,13 +29,13 @@ class QueryFields(Struct, frozen=True):
     default_fields: tuple[str, ...] = ()
     max_default_fields: int = 32
     weights: Mapping[str, float] = {}
-    """What a bare word counts in a default field, where that is not once."""
+    """Weights of the default fields that differ from 1."""
     all_words: bool = False
-    """Whether words side by side must all match, not any of them."""
+    """Whether adjacent words must all match instead of any of them."""
     named: bool = False
-    """Whether the default fields were named for this one query, as if they stood in it."""
+    """Whether the default fields were given for this query."""
     max_terms: int = 0
-    """How many terms of a split a pattern may fit; 0 for any number."""
+    """Maximum number of terms of a split that a pattern may match; 0 for no limit."""
 
     @classmethod
     def of(cls, columns: TableSchema, settings: Settings) -> QueryFields:
@@ -44,7 +44,7 @@ class QueryFields(Struct, frozen=True):
 
     @classmethod
     def from_settings(cls, schema: pa.Schema, mapping: DocMapping, settings: SearchSettings) -> QueryFields:
-        """The fields of a table; a default field that is no column is an error."""
+        """Build the fields of a table. A default field that is not a column is an error."""
         weights = dict(_weighted(text, schema) for text in settings.default_fields)
         unknown = [name for name in weights if name not in schema.names]
         if unknown:
@@ -62,15 +62,19 @@ class QueryFields(Struct, frozen=True):
         )
 
     def within(self, *columns: str) -> QueryFields:
-        """The same fields where a clause without a column is about these (`message TEXTSEARCH '…'`)."""
+        """Return the same fields with these columns as the default fields (`message TEXTSEARCH
+        '…'`).
+        """
         return replace(self, default_fields=columns, max_default_fields=max(len(columns), 1), weights={}, named=True)
 
     def column(self, name: str) -> ColumnMapping:
-        """How a column is indexed; a column that the mapping does not know has no index."""
+        """Return how a column is indexed. A column that is not in the mapping has no index."""
         return self.mapping.find(name) or ColumnMapping(name, "", "none")
 
     def resolve(self, parts: NameParts) -> Target | None:
-        """The column (and path in it) that a name means: the longest column name wins, then one in another case."""
+        """Resolve a name to a column and path: the longest column name first, then
+        case-insensitively.
+        """
         longest = max((name.count(".") + 1 for name in self.schema.names), default=0)
         for same in (str.__eq__, _same_but_for_case):
             for end in range(min(len(parts), longest), 0, -1):
@@ -80,12 +84,14 @@ class QueryFields(Struct, frozen=True):
         return None
 
     def nearest(self, name: str) -> list[str]:
-        """Known columns that look like a name."""
+        """Return known columns with similar names."""
         lowered = {n.lower(): n for n in self.schema.names}
         return [lowered[n] for n in nearest(name.lower(), lowered, count=3)]
 
     def default_targets(self) -> tuple[Target, ...]:
-        """What a word without a column searches, or an error that says how to choose."""
+        """Return the targets of a word without a column, or raise an error that explains how to
+        choose.
+        """
         names = self.default_fields or tuple(c.name for c in self.mapping.of_kind("text"))
         if not names:
             message = "The query has a word without a column, and no column is indexed as text."
@@ -101,13 +107,15 @@ class QueryFields(Struct, frozen=True):
         return tuple(self._target(name, ()) for name in names)
 
     def _target(self, column: str, path: tuple[str, ...]) -> Target:
-        """A column or a path in it. A json column that is named alone means every path, unless it is a plain list."""
+        """Return a column or a path in it. A JSON column named alone means every path, unless it is
+        a plain list.
+        """
         anywhere = not path and self.column(column).kind == "json" and not _is_list(self.schema.field(column).type)
         return Target(column, path, anywhere)
 
 
 def _weighted(text: str, schema: pa.Schema) -> tuple[str, float]:
-    """A default field and its weight: `subject^3`; a column may have a name that looks like that."""
+    """Split a default field and its weight, `subject^3`. A column name may look like that."""
     name, caret, number = text.rpartition("^")
     if not caret or text in schema.names:
         return text, 1.0
@@ -122,7 +130,7 @@ def _weighted(text: str, schema: pa.Schema) -> tuple[str, float]:
 
 
 def check_textsearch(fields: QueryFields, column: str) -> None:
-    """TEXTSEARCH needs a column whose words are indexed."""
+    """Refuse TEXTSEARCH on columns that are not indexed by words."""
     mapping = _existing_column(fields, column)
     if mapping.kind not in ("text", "json"):
         message = f"TEXTSEARCH needs a text column; {column!r} is {mapping.terms}."
@@ -133,7 +141,7 @@ def check_textsearch(fields: QueryFields, column: str) -> None:
 
 
 def check_fieldmatch(fields: QueryFields, column: str) -> None:
-    """FIELDMATCH needs a column whose whole values are indexed."""
+    """Refuse FIELDMATCH on columns that are not indexed by whole values."""
     mapping = _existing_column(fields, column)
     if mapping.kind == "text":
         message = f"FIELDMATCH compares whole values; {column!r} is {mapping.terms}."
@@ -144,7 +152,9 @@ def check_fieldmatch(fields: QueryFields, column: str) -> None:
 
 
 def columns_of_values(fields: QueryFields) -> tuple[str, ...]:
-    """What FIELDMATCH searches where it names no column: every one that it accepts, or an error that says how to choose."""
+    """Return the columns of FIELDMATCH without a column name: all that it accepts. Raises an error
+    if there are none.
+    """
     names = tuple(name for name in fields.schema.names if fields.column(name).kind not in ("text", "none"))
     if not names:
         message = "* FIELDMATCH compares whole values, and no column is indexed by its whole value."
@@ -173,7 +183,7 @@ def _text_hint(fields: QueryFields) -> str:
 
 
 def _is_list(kind: pa.DataType) -> bool:
-    """Whether a column holds lists of plain values: they have no paths."""
+    """Return whether a column holds lists of scalars, which have no paths."""
     while pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         kind = kind.value_type
         if not pa.types.is_nested(kind):

@@ -1,6 +1,7 @@
-"""Query over rows: the answer of the index without an index, from the same analyzers. Slow, exact, and for any split.
+"""Evaluate queries on rows with the same analyzers as the index: slow, exact, and for any split.
 
-It answers foreign splits, leaves that the index cannot answer, and the rows of which the index knows only a superset.
+Used for splits of other engines, for leaves that the index cannot answer, and for rows of which the
+index knows only a superset.
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ from indextables.splits.read.searchable import Mask
 
 
 def scan_mask(query: Query, table: pa.Table, mapping: DocMapping) -> Mask:
-    """Which rows of a table match a query. A column that the table lacks holds nothing but nulls."""
+    """Return which rows of a table match a query. A missing column holds only nulls."""
     return combine(query, table.num_rows, lambda leaf: leaf_mask(leaf, table, mapping))
 
 
 def combine(query: Query, num_rows: int, answer: Callable[[Leaf], Mask]) -> Mask:
-    """The rows of a tree from the rows of its leaves."""
+    """Combine the row masks of leaves to the mask of a tree."""
     if isinstance(query, AllRows):
         return np.ones(num_rows, np.bool_)
     if isinstance(query, Boost):
@@ -66,7 +67,7 @@ def combine(query: Query, num_rows: int, answer: Callable[[Leaf], Mask]) -> Mask
 
 
 def leaf_mask(leaf: Leaf, table: pa.Table, mapping: DocMapping) -> Mask:
-    """Which rows of a table match one leaf."""
+    """Return which rows of a table match one leaf."""
     name = leaf.target.column
     if name not in table.column_names:
         return np.zeros(table.num_rows, np.bool_)
@@ -95,7 +96,7 @@ def leaf_mask(leaf: Leaf, table: pa.Table, mapping: DocMapping) -> Mask:
 
 
 def text_test(leaf: Leaf, column: ColumnMapping) -> Callable[[str], bool]:
-    """Whether a text of a column matches a leaf about words."""
+    """Return a test whether a text of a column matches a leaf of words."""
     if column.tokenizer == "ngram":
         return _substring_test(leaf, column)
     test = _tokens_test(leaf, column)
@@ -125,7 +126,7 @@ def _has_places(leaf: Leaf, column: ColumnMapping) -> bool:
 
 
 def _tokens_test(leaf: Leaf, column: ColumnMapping) -> Callable[[list[terms.Token]], bool]:
-    """Whether a list of tokens matches a leaf about words."""
+    """Return a test whether a list of tokens matches a leaf of words."""
     if isinstance(leaf, Words) and leaf.prefix:
         before, last = terms.prefix_words(column, leaf.text)
         if last is None:
@@ -147,7 +148,7 @@ def _tokens_test(leaf: Leaf, column: ColumnMapping) -> Callable[[list[terms.Toke
 
 
 def _substring_test(leaf: Leaf, column: ColumnMapping) -> Callable[[str], bool]:
-    """In an ngram column a word or pattern is looked for anywhere in the text, in any case."""
+    """Return a test for a word or pattern anywhere in the text of an ngram column, ignoring case."""
     if isinstance(leaf, Wildcard):
         inside = terms.pattern_test(terms.term_patterns(column, leaf.pattern)[0], anywhere=True)
         return lambda text: inside(terms.lowered(text))
@@ -174,7 +175,7 @@ def _json_test(leaf: Leaf, column: ColumnMapping) -> Callable[[Any], bool]:
 
 
 def _has_value(value: Any, path: tuple[str, ...]) -> bool:
-    """Whether there is anything but null at a path: an empty object or list is there, at a column and below it."""
+    """Return which rows hold anything but null at a path. Empty objects and lists count."""
     if not path:
         return value is not None
     if isinstance(value, list | tuple):
@@ -185,7 +186,7 @@ def _has_value(value: Any, path: tuple[str, ...]) -> bool:
 
 
 def _regex_mask(leaf: Regex, column: ColumnMapping, texts: pa.Array) -> Mask:
-    """Rows with a term that fits: all distinct terms are compared at once."""
+    """Return rows with a matching term. All distinct terms are compared at once."""
     tokenizer, expression = column.tokenizer or "raw", terms.term_expression(column, leaf)
     if tokenizer in ("raw", "ngram"):
         # The whole value is the term, or the expression is looked for anywhere in it.
@@ -229,7 +230,9 @@ def _json_values_test(leaf: Leaf, column: ColumnMapping) -> Callable[[list[JsonL
 
 
 def _json_within(span: Range, value: JsonLeaf) -> bool:
-    """Numbers are compared with numbers and texts with texts (by their bytes); nothing else lies in a range."""
+    """Return whether a JSON value is in a range. Numbers compare with numbers, texts with texts (by
+    bytes).
+    """
     texts = isinstance(span.upper if span.lower is None else span.lower, str)
     if isinstance(value, bool) or isinstance(value, str) != texts:
         return False
@@ -260,7 +263,7 @@ def _address_test(leaf: Leaf) -> Callable[[str], bool]:
 
 
 def _by_value(texts: pa.Array, test: Callable[[str], bool]) -> Mask:
-    """A test of texts, run once per distinct text."""
+    """Run a test of texts once per distinct text."""
     encoded = texts.dictionary_encode()
     outcomes = np.fromiter((test(text) for text in encoded.dictionary.to_pylist()), np.bool_, len(encoded.dictionary))
     places = encoded.indices.fill_null(len(outcomes)).to_numpy(zero_copy_only=False)

@@ -29,7 +29,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def parse(text: str, fields: QueryFields, *, now_ms: int | None = None) -> Query:
-    """The tree of a query, or `QuerySyntaxError` with the place of the fault and the known fields.
+    """Parse a query to a tree. Raises `QuerySyntaxError` with the position and the known fields.
 
     `now_ms` is the clock for times such as `now-15m`.
     """
@@ -50,13 +50,13 @@ def parse(text: str, fields: QueryFields, *, now_ms: int | None = None) -> Query
 class _Operand(Struct, frozen=True):
     query: Query
     occur: str
-    """`+` required, `-` forbidden, nothing for plain."""
+    """`+` required, `-` forbidden, empty for plain."""
     joint: str = ""
-    """What stands before it: AND, OR or nothing."""
+    """The operator in front of it: AND, OR or empty."""
 
 
 class _QueryParser:
-    """Recursive descent over the characters; the depth is bounded so that no query can exhaust the stack."""
+    """Recursive descent parser. Its depth is bounded so that no query can exhaust the stack."""
 
     def __init__(self, source: Characters, fields: QueryFields, now_ms: int | None) -> None:
         self.source = source
@@ -64,7 +64,7 @@ class _QueryParser:
         self._all_words = fields.all_words
 
     def chain(self, target: tuple[Target, ...] | None, depth: int) -> Query:
-        """Operands and the operators between them, up to a closing parenthesis or the end, as one query."""
+        """Parse operands and operators up to a closing parenthesis or the end."""
         return _combine(*_groups(self._operands(target, depth), self._all_words))
 
     def _operands(self, target: tuple[Target, ...] | None, depth: int) -> list[_Operand]:
@@ -135,7 +135,7 @@ class _QueryParser:
         return self._atom((named,), depth + 1) if source.peek() == "(" else self.clauses.clause((named,))
 
     def _at_least(self, query: Query) -> Query:
-        """The group with the number of alternatives that must match, if one stands behind it."""
+        """Apply the number of alternatives that must match, if one follows the group."""
         source, at = self.source, self.source.at
         minimum = source.number("~", MAX_LENGTH, "the number of alternatives that must match, as in (a b c)~2")
         if minimum is None:
@@ -147,9 +147,10 @@ class _QueryParser:
         return Bool(query.must, query.should, query.must_not, minimum)
 
     def _field(self, target: tuple[Target, ...] | None) -> Target | None:
-        """The column before a colon, if the next word has one; the cursor then stands behind the colon.
+        """Parse the column before a colon, if the next word has one, and consume the colon.
 
-        Inside `column:(…)` an address or a time may hold a colon; anything else before a colon must be a column.
+        Inside `column:(…)` an address or a time may contain a colon; otherwise the text before a
+        colon must be a column.
         """
         source, start = self.source, self.source.at
         target = self.clauses.about(target)
@@ -172,7 +173,7 @@ class _QueryParser:
         return resolved or self._resolve(name)
 
     def _has_words(self, target: Target) -> bool:
-        """Whether a column holds words or texts, rather than addresses, numbers and times."""
+        """Return whether a column holds words or texts rather than addresses, numbers or times."""
         fields = self.clauses.fields
         kind = fields.column(target.column).kind
         return kind in ("text", "string", "json") or (
@@ -180,7 +181,7 @@ class _QueryParser:
         )
 
     def _refuse_sql(self) -> None:
-        """Refuse what is SQL rather than a query: as words it would find something that nobody asked for."""
+        """Refuse SQL: parsed as words it would return rows that the user did not request."""
         found = _SQL.match(self.source.text, self.source.at)
         if found is None:
             return
@@ -208,7 +209,9 @@ class _QueryParser:
         raise self.source.fail(f"There is no column {shown(name.text)}", at=name.start, hint=hint, nearest=near)
 
     def _lucene_hint(self, name: str) -> str:
-        """What to write for a name that is no column of Lucene's either; the cursor stands behind its colon."""
+        """Return a hint for a Lucene construct whose name is not a column; the cursor is after its
+        colon.
+        """
         rest = self.source.text[self.source.at :].split(maxsplit=1)
         value = rest[0].rstrip(")") if rest else "column"
         if name == "*":
@@ -243,7 +246,7 @@ _SQL = re.compile(
     |\s+(?:NOT\s+)?(?P<word>IN(?=\s*[(\[])|(?:LIKE|ILIKE|RLIKE|REGEXP)(?=\s*['"])|BETWEEN(?=\s.*\sAND\s)|IS(?=\s+(?:NOT\s+)?NULL\b)))""",
     re.VERBOSE | re.IGNORECASE,
 )
-"""A column and an operator of SQL behind it."""
+"""A column followed by an operator of SQL."""
 _INSTEAD = {
     ">": ":>5",
     ">=": ":>=5",
@@ -258,7 +261,7 @@ _WORD_HINT = "Add what is missing, or quote the operator to search for it as a w
 
 
 def _groups(operands: list[_Operand], all_words: bool) -> tuple[list[list[_Operand]], set[int]]:
-    """What stands side by side, each a group of what AND joins; and which of them stand next to an OR."""
+    """Group adjacent operands by AND, and return which groups are next to an OR."""
     groups: list[list[_Operand]] = []
     after_or = set[int]()
     for operand in operands:
@@ -271,7 +274,7 @@ def _groups(operands: list[_Operand], all_words: bool) -> tuple[list[list[_Opera
 
 
 def _combine(groups: list[list[_Operand]], after_or: set[int], *, simplify: bool = True) -> Query:
-    """The tree of operands that stand side by side, each a group of what AND joins."""
+    """Build the tree of adjacent operands, grouped by AND."""
     must: list[Query] = []
     should: list[Query] = []
     must_not: list[Query] = []

@@ -1,13 +1,13 @@
-"""What a query's words and patterns mean in a column's terms. Translation and scanning both start from here.
+"""Words and patterns of a query as terms of a column, for translation and scanning.
 
-A wildcard or fuzzy word is compared with terms after splitting and lower-casing but before stemming: a part of a word
-has no stem.
+A wildcard or fuzzy word is compared with terms after splitting and lower-casing but before
+stemming, because a part of a word has no stem. Phrases and pattern sequences are matched exactly
+against token lists. A phrase with slop matches if each word can be assigned its own position such
+that, after subtracting its offset in the phrase, the positions differ by at most the slop: `"a
+b"~1` finds `a x b`, `"a b"~2` also `b a`.
 
-Whether a phrase or a row of patterns occurs in a list of tokens is decided plainly and exactly. A phrase with slop matches
-where each word can be given a place of its own such that, after taking away each word's place in the phrase, the places lie
-within the slop of each other: `"a b"~1` finds `a x b`, `"a b"~2` also `b a`.
-
-The text of a value in a query becomes a value of its column's type; ValueError says what is expected instead.
+The text of a value in a query becomes a value of its column's type. A ValueError states what is
+expected.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from indextables.splits.query.tree import Leaf, Regex, Wildcard, Words
 
 
 class Gap(Enum):
-    """A wildcard in a pattern: any text, or any one character."""
+    """A wildcard in a pattern: any text, or one character."""
 
     ANY = "*"
     ONE = "?"
@@ -56,7 +56,7 @@ Pattern = tuple[Piece, ...]
 
 
 class Word(Struct, frozen=True):
-    """A term and its place relative to the first term of a phrase."""
+    """A term and its offset from the first term of a phrase."""
 
     offset: int
     text: str
@@ -64,35 +64,39 @@ class Word(Struct, frozen=True):
 
 @lru_cache(maxsize=1024)
 def words_of(column: ColumnMapping, text: str) -> tuple[Word, ...]:
-    """The terms of a text in a column, whatever their length; empty if the tokenizer keeps nothing of it."""
+    """Return the terms of a text in a column whatever their length. Empty if the tokenizer keeps
+    nothing.
+    """
     tokens = analyze(text, column.tokenizer or "raw")
     return tuple(Word(t.position - tokens[0].position, t.text) for t in tokens)
 
 
 def lowered(text: str) -> str:
-    """A text in lower case exactly as the analyzers do it."""
+    """Return a text in lower case exactly as the analyzers do."""
     return terms_of(text, "lowercase_raw")[0]
 
 
 def plain_word(column: ColumnMapping, text: str) -> str | None:
-    """The one term of a fuzzy word, before stemming; None if the text is not one term."""
+    """Return the single term of a fuzzy word before stemming, or None if the text is not one term."""
     words = terms_of(text, _unstemmed(column))
     return words[0] if len(words) == 1 else None
 
 
 def prefix_words(column: ColumnMapping, text: str) -> tuple[tuple[Word, ...], Word | None]:
-    """The terms of a text whose last term is only the start of one (and so has no stem), and that last term."""
+    """Return the terms of a text whose last term is a prefix (without stem), and that last term."""
     before, last = words_of(column, text)[:-1], analyze(text, _unstemmed(column))[-1:]
     first = analyze(text, _unstemmed(column))[:1]
     return before, Word(last[0].position - first[0].position, last[0].text) if last else None
 
 
 MAX_PIECES = 1_000
-"""No word is that long; patterns beyond it only cost time and memory."""
+"""Maximum number of pieces of a pattern. Words are never that long; longer patterns only cost time
+and memory.
+"""
 
 
 def parse_pattern(pattern: str) -> Pattern:
-    """A wildcard pattern as pieces; a backslash takes the next character as it is."""
+    """Parse a wildcard pattern. A backslash escapes the next character."""
     pieces: list[Piece] = []
     literal = ""
     characters = iter(pattern)
@@ -112,7 +116,9 @@ def parse_pattern(pattern: str) -> Pattern:
 
 
 def term_patterns(column: ColumnMapping, pattern: str) -> tuple[Pattern, ...]:
-    """The patterns that neighbouring terms must match: `foo-ba*` means the term foo, then one that starts with ba."""
+    """Return the patterns of adjacent terms: `foo-ba*` is the term foo followed by a term that
+    starts with ba.
+    """
     tokenizer = _unstemmed(column)
     pieces = parse_pattern(pattern)
     if tokenizer in (*WHOLE_TOKENIZERS, "ngram"):
@@ -134,26 +140,26 @@ def term_patterns(column: ColumnMapping, pattern: str) -> tuple[Pattern, ...]:
 
 
 def term_expression(column: ColumnMapping, leaf: Regex) -> RegularExpression:
-    """The expression that a column's terms must fit; where terms are in lower case, the case of an expression is none."""
+    """Return the expression for a column's terms, ignoring case if its terms are in lower case."""
     tokenizer = column.tokenizer or "raw"
     ignore_case = leaf.ignore_case or not keeps_case(tokenizer)
     return regular_expression(leaf.pattern, ignore_case=ignore_case, whole=tokenizer != "ngram")
 
 
 def fitting(expression: RegularExpression, terms: Iterable[str]) -> set[str]:
-    """Those of some terms that an expression fits."""
+    """Return the terms that match an expression."""
     distinct = pa.array(list(set(terms)), pa.string())
     found: list[str] = distinct.filter(expression.matching(distinct)).to_pylist()
     return set(found)
 
 
 def expression_test(expression: RegularExpression) -> Test:
-    """Whether a single term fits an expression. For many terms `fitting` is quicker."""
+    """Return whether a single term matches an expression. For many terms `fitting` is faster."""
     return lru_cache(maxsize=4096)(lambda text: bool(fitting(expression, [text])))
 
 
 def pattern_counts(leaf: Leaf, column: ColumnMapping) -> Iterator[tuple[str, Callable[[list[str]], int]]]:
-    """For each pattern of a leaf: how the terms begin that it can fit, and how many of some terms it does."""
+    """Return for each pattern of a leaf its prefixes and the number of given terms that it matches."""
     if isinstance(leaf, Regex):
         expression = term_expression(column, leaf)
         yield "", lambda found: len(fitting(expression, found))
@@ -173,7 +179,7 @@ def _count(test: Test, found: list[str]) -> int:
 
 
 def check_automaton(expression: RegularExpression) -> None:
-    """Refuse an expression that takes more states than the term dictionary is searched with."""
+    """Refuse an expression with more states than the term dictionary search allows."""
     try:
         tantivy.Query.regex_query(_ANY_SCHEMA, "t", expression.automaton())
     except ValueError as e:
@@ -184,7 +190,7 @@ _ANY_SCHEMA = tantivy.SchemaBuilder().add_text_field("t").build()
 
 
 def is_open(pattern: Pattern) -> bool:
-    """Whether any term matches a pattern."""
+    """Return whether a pattern matches every term."""
     return bool(pattern) and all(piece is Gap.ANY for piece in pattern)
 
 
@@ -193,13 +199,13 @@ def _unstemmed(column: ColumnMapping) -> str:
 
 
 def _folded(text: str, tokenizer: str) -> str:
-    """A part of a term with the filters of a chain alone."""
+    """Apply only the filters of a chain to a part of a term."""
     filters = tokenizer.split(CHAIN)[1:]
     return terms_of(text, CHAIN.join(["whitespace", *filters]))[0] if text.strip() and filters != [""] else text
 
 
 def _runs(text: str, tokenizer: str) -> list[tuple[str, bool]]:
-    """Stretches of a text that are inside a term, and those that separate terms."""
+    """Split a text into runs inside terms and runs that separate terms."""
     runs: list[tuple[str, bool]] = []
     for c in text:
         inside = _is_term_character(c, tokenizer)
@@ -221,7 +227,7 @@ Test = Callable[[str], bool]
 
 
 def has_phrase(tokens: Sequence[Token], words: Sequence[Word], slop: int = 0) -> bool:
-    """Whether the words occur side by side, or within the slop."""
+    """Return whether the words occur as a phrase, or within the slop."""
     if slop:
         places = [sorted(at - w.offset for at, text in tokens if text == w.text) for w in words]
         return all(places) and any(_fits(words, places, low, low + slop) for low in sorted(set().union(*places)))
@@ -229,7 +235,7 @@ def has_phrase(tokens: Sequence[Token], words: Sequence[Word], slop: int = 0) ->
 
 
 def has_row(tokens: Sequence[Token], tests: Sequence[tuple[int, Test]]) -> bool:
-    """Whether some place has, at every offset, a term that passes its test."""
+    """Return whether at some position a term passes its test at every offset."""
     candidates: set[int] | None = None
     for offset, test in tests:
         starts = {at - offset for at, text in tokens if test(text)}
@@ -240,9 +246,11 @@ def has_row(tokens: Sequence[Token], tests: Sequence[tuple[int, Test]]) -> bool:
 
 
 def _fits(words: Sequence[Word], places: Sequence[Sequence[int]], low: int, high: int) -> bool:
-    """Whether every word has a place of its own between the bounds (equal words must not share one).
+    """Return whether every word can have its own position between the bounds; equal words must not
+    share one.
 
-    The places open to equal words shift with the words' offsets, so giving each the first that is left is best.
+    The positions open to equal words shift with their offsets, so assigning the first free one is
+    optimal.
     """
     last: dict[str, int] = {}
     for word, positions in sorted(zip(words, places, strict=True), key=lambda pair: pair[0].offset):
@@ -255,21 +263,23 @@ def _fits(words: Sequence[Word], places: Sequence[Sequence[int]], low: int, high
 
 
 def pattern_test(pattern: Pattern, *, anywhere: bool = False) -> Test:
-    """Whether a term (or, anywhere, a part of a text) is what a wildcard pattern says."""
+    """Return a test whether a term (or, if anywhere, a part of a text) matches a wildcard pattern."""
     compiled = _compiled(pattern, anchored=not anywhere)
     return lambda text: bool(compiled.search(text) if anywhere else compiled.fullmatch(text))
 
 
 def pattern_search(pattern: Pattern) -> Callable[[str], list[tuple[int, int]]]:
-    """Where in a text a wildcard pattern fits."""
+    """Return a search for a wildcard pattern in a text."""
     compiled = _compiled(pattern, anchored=False)
     return lambda text: [match.span() for match in compiled.finditer(text)]
 
 
 def _compiled(pattern: Pattern, *, anchored: bool) -> re.Pattern[str]:
-    """A pattern as an expression that never tries a star twice: the first place where what follows fits is taken.
+    """Compile a pattern to an expression that never tries a star twice: the first match of the
+    following text is taken.
 
-    Only the text after the last star of a whole match must be at the end, wherever it was seen before.
+    Only the text after the last star of a whole match must be at the end, wherever it occurred
+    before.
     """
     runs = [""]
     for piece in pattern:
@@ -283,12 +293,12 @@ def _compiled(pattern: Pattern, *, anchored: bool) -> re.Pattern[str]:
 
 
 def fuzzy_test(word: str, distance: int) -> Test:
-    """Whether a term is within some edits: insert, delete, replace, swap of neighbours."""
+    """Return a test whether a term is within some edits: insert, delete, replace, swap neighbours."""
     return lambda text: abs(len(text) - len(word)) <= distance and edits(word, text) <= distance
 
 
 def edits(one: str, other: str) -> int:
-    """The number of edits between two words, no part being edited twice."""
+    """Return the edit distance of two words, without editing a part twice."""
     before: list[int] = []
     row = list(range(len(other) + 1))
     for i, a in enumerate(one, 1):
@@ -302,7 +312,9 @@ def edits(one: str, other: str) -> int:
 
 
 def joined(values: Iterable[Sequence[Token]]) -> list[Token]:
-    """The tokens of several values of one path as tantivy numbers them: a gap of one between values."""
+    """Return the tokens of several values of one path with tantivy's positions: a gap of one
+    between values.
+    """
     numbered: list[Token] = []
     base = 0
     for tokens in values:
@@ -316,7 +328,9 @@ _IPV4_BITS = (1 << 32) - 1
 
 
 def typed_value(text: str, kind: pa.DataType, now: datetime.datetime | None = None) -> Any:
-    """A value of a column without an index. Times without an offset are UTC; `now` is the clock of relative ones."""
+    """Convert a literal to a value of a column without an index. Times without an offset are UTC;
+    `now` is the clock.
+    """
     if pa.types.is_dictionary(kind):
         return typed_value(text, kind.value_type, now)
     if is_text(kind):
@@ -333,7 +347,9 @@ def typed_value(text: str, kind: pa.DataType, now: datetime.datetime | None = No
 
 
 def address_mask(text: str) -> tuple[int, int]:
-    """An address, a network (`10.0.0.0/8`, `fe80::/10`) or octets (`10.0.*.*`, `10.0.*`) as value and mask."""
+    """Parse an address, a network (`10.0.0.0/8`, `fe80::/10`) or octets (`10.0.*.*`, `10.0.*`) as
+    value and mask.
+    """
     if "*" in text:
         return _octets(text)
     if "/" in text:
@@ -345,7 +361,7 @@ def address_mask(text: str) -> tuple[int, int]:
 
 
 def json_number(text: str) -> bool | int | float | None:
-    """The number or truth value that a bare word can also mean in a json column."""
+    """Return the number or boolean that a bare word can also mean in a JSON column."""
     if text in ("true", "false"):
         return text == "true"
     if not text or not (text[0].isdecimal() or text[0] in "+-.") or not text.isascii() or "_" in text:

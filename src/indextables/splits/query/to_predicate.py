@@ -1,7 +1,7 @@
-"""A query as typed predicates: leaves about values rather than words, answered by Parquet statistics and Arrow.
+"""Convert queries to typed predicates, which Parquet statistics and Arrow evaluate.
 
-What a whole query implies about values is a predicate that is true for every row it matches. Splits and row groups whose
-bounds rule it out need not be opened. It says less than the query, never more.
+The implied predicate of a query is true for every row that matches. Splits and row groups whose
+bounds exclude it need not be opened. It never excludes a matching row.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from indextables.splits.read.searchable import Mask
 
 
 def to_predicate(leaf: Leaf) -> Predicate | None:
-    """The predicate a leaf says, if it is about whole values of a column."""
+    """Return the predicate of a leaf if it is about whole values of a column."""
     column = Column((leaf.target.column,))
     if leaf.target.path:
         return None
@@ -72,7 +72,7 @@ def to_predicate(leaf: Leaf) -> Predicate | None:
 
 
 def typed_mask(leaf: Leaf, table: pa.Table) -> Mask:
-    """The rows for which a leaf's predicate is true; a null never is."""
+    """Return the rows for which a leaf's predicate is true; never for null."""
     predicate = to_predicate(leaf)
     if predicate is None:
         raise TypeError(f"{leaf} is not about whole values")
@@ -84,7 +84,7 @@ def typed_mask(leaf: Leaf, table: pa.Table) -> Mask:
 
 
 def without_columns(bound: Predicate, present: Iterable[str]) -> Predicate:
-    """A bound predicate where columns outside `present` hold nothing but nulls."""
+    """Return a bound predicate in which columns outside `present` are null."""
     names = set(present)
     if isinstance(bound, And):
         return And(tuple(without_columns(below, names) for below in bound.children))
@@ -98,7 +98,7 @@ def without_columns(bound: Predicate, present: Iterable[str]) -> Predicate:
 
 
 def predicate_mask(bound: Predicate, table: pa.Table) -> Mask:
-    """The rows of a table for which a bound predicate is true."""
+    """Return the rows of a table for which a bound predicate is true."""
     if table.num_rows == 0:
         return np.zeros(0, np.bool_)
     mask: Mask = evaluate(bound, table).fill_null(False).to_numpy(zero_copy_only=False)
@@ -106,9 +106,9 @@ def predicate_mask(bound: Predicate, table: pa.Table) -> Mask:
 
 
 def implied_predicate(query: Query, mapping: DocMapping) -> Predicate | None:
-    """The predicate (not yet bound) that matching rows fulfil; None if nothing is implied.
+    """Return the unbound predicate that matching rows fulfil, or None.
 
-    Negations imply nothing here: a row that holds null matches `-n:5`, and no comparison is true for it.
+    Negations imply nothing: a row with null matches `-n:5`, and no comparison is true for it.
     """
     if isinstance(query, Boost):
         return implied_predicate(query.query, mapping)

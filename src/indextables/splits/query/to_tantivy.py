@@ -1,8 +1,10 @@
-"""A query translated for the index: leaf or whole tree -> tantivy query, exactly, or as a superset that rows then confirm.
+"""Translate queries to tantivy: a leaf or a whole tree, exactly or as a superset that rows then
+confirm.
 
-What the index cannot answer (numbers, dates, ranges of text, missing values, words longer than it keeps) gives None and
-is answered from the rows. Nothing is ever approximated in silence. A whole tree is one query where every leaf of it is
-answered exactly; and it is said what the index must have ready.
+What the index cannot answer (numbers, dates, ranges of text, missing values, words longer than it
+holds) translates to None and is answered from the rows. Nothing is approximated silently. A tree is
+one tantivy query if all its leaves are answered exactly. The translation also reports the index
+data that the query needs.
 """
 
 from __future__ import annotations
@@ -49,16 +51,19 @@ _PATH_END, _PATH_JOIN, _TEXT_TYPE = "\x00", "\x01", "s"
 
 
 class IndexAnswer(Struct, frozen=True):
-    """What the index says about a leaf. Where it is not exact, every match is among it, and the rows decide."""
+    """The index's answer to a leaf. If it is not exact it is a superset, and the rows decide."""
 
     query: tantivy.Query
     exact: bool = True
     term: tuple[str, str] | None = None
-    """Field and text, where the leaf is one term: the dictionary then knows how many rows match."""
+    """Field and text if the leaf is one term: the dictionary then has the number of matching rows.
+    """
 
 
 class TermKey(Struct, frozen=True):
-    """A term whose frequency decides a score, as every split knows it."""
+    """A term whose document frequency determines a score, in a form that is the same for all
+    splits.
+    """
 
     target: Target
     text: str
@@ -70,7 +75,7 @@ class Translator(Struct, frozen=True):
     schema: tantivy.Schema
     incomplete: Mapping[str, IncompleteValues] = field(default_factory=dict)
     inverse_document_frequencies: Mapping[TermKey, tuple[float, float]] = field(default_factory=dict)
-    """Of each term: its weight in the table, and in this split alone."""
+    """For each term its inverse document frequency in the table and in this split."""
 
     def answer(self, leaf: Leaf, column: ColumnMapping) -> IndexAnswer | None:
         """Return the tantivy query of a leaf, or None where only the rows can answer it.
@@ -96,12 +101,12 @@ class Translator(Struct, frozen=True):
         return IndexAnswer(self._address_range(column.field, leaf)) if isinstance(leaf, Range) else None
 
     def _lacks_rows(self, leaf: Leaf, column: ColumnMapping) -> bool:
-        """Return whether a leaf may match values that the split counts without their row numbers."""
+        """Return whether a leaf can match values that the split counts without their row numbers."""
         values = self.incomplete.get(column.name)
         return values is not None and values.rows is None and may_match_long_terms(leaf, column)
 
     def _equals(self, column: ColumnMapping, values: Sequence[str]) -> IndexAnswer | None:
-        """Rows with one of some whole values; of those with a hash the rows say which have the value."""
+        """Return rows with one of some whole values. For hashes, the rows confirm the value."""
         whole = column.whole
         known = [] if whole is None else [whole_term(value, whole) for value in values]
         if whole is None or None in known:
@@ -129,7 +134,9 @@ class Translator(Struct, frozen=True):
         return IndexAnswer(_any([answer.query, same]), answer.exact)
 
     def _anywhere(self, leaf: Words, column: ColumnMapping) -> IndexAnswer | None:
-        """Words at any path of a json column. Numbers have no text in the dictionary: the rows are asked."""
+        """Search words at any path of a JSON column. Numbers have no text in the dictionary, so the
+        rows decide.
+        """
         words = _index_words(column, leaf.text)
         is_number = not leaf.quoted and json_number(leaf.text) is not None
         if not words or is_number:
@@ -231,7 +238,9 @@ class Translator(Struct, frozen=True):
         )
 
     def _grams(self, column: ColumnMapping, literals: Iterable[str], *, exact: bool) -> IndexAnswer | None:
-        """Rows that hold every pair of neighbouring characters; a text of at most two is found exactly."""
+        """Return rows that hold every pair of adjacent characters. A text of at most two characters
+        is exact.
+        """
         literals = [text for text in literals if text]
         if not literals:
             return None
@@ -244,7 +253,9 @@ class Translator(Struct, frozen=True):
         return tantivy.Query.term_query(self.schema, name, text, option)
 
     def _regex(self, target: Target, column: ColumnMapping, pattern: Pattern) -> tantivy.Query | None:
-        """The terms that fit a pattern; None for a pattern that is too large for tantivy's automaton."""
+        """Return the terms that match a pattern, or None for a pattern that is too large for
+        tantivy's automaton.
+        """
         return self._body(target, column, "".join(_GAPS[p] if isinstance(p, Gap) else _quote(p) for p in pattern))
 
     def _body(self, target: Target, column: ColumnMapping, body: str) -> tantivy.Query | None:
@@ -259,7 +270,9 @@ class Translator(Struct, frozen=True):
             return None
 
     def _weighted(self, query: tantivy.Query, target: Target, words: tuple[Word, ...]) -> tantivy.Query:
-        """The query with its score as if the whole table were one split: a score is linear in the idf of its terms."""
+        """Scale a query's score to the table-wide document frequencies: a score is linear in the
+        idf of its terms.
+        """
         keys = (TermKey(target, word.text) for word in words)
         weights = [self.inverse_document_frequencies[key] for key in keys if key in self.inverse_document_frequencies]
         if not weights:
@@ -271,7 +284,9 @@ _GAPS = {Gap.ANY: ".*", Gap.ONE: "."}
 
 
 def has_index_for(leaf: Leaf, column: ColumnMapping) -> bool:
-    """Whether a column's index is of the kind that a leaf is about (splits of another engine may differ)."""
+    """Return whether a column's index has the kind that a leaf needs. Splits of other engines may
+    differ.
+    """
     if column.is_unindexed_here:
         return False
     if isinstance(leaf, OneOf):
@@ -310,7 +325,7 @@ def _reaches_long_terms(pattern: Pattern, column: ColumnMapping) -> bool:
 
 
 def scored_terms(leaf: Leaf, column: ColumnMapping) -> tuple[TermKey, ...]:
-    """The terms by whose inverse document frequency a leaf is scored; empty for leaves with a constant score."""
+    """Return the terms whose inverse document frequencies score a leaf; empty for constant scores."""
     if not isinstance(leaf, Words) or leaf.prefix or leaf.target.anywhere or not has_index_for(leaf, column):
         return ()
     if column.tokenizer == "ngram" or has_long_term(leaf.text, column):
@@ -319,7 +334,9 @@ def scored_terms(leaf: Leaf, column: ColumnMapping) -> tuple[TermKey, ...]:
 
 
 def dictionary_term(query: Query, mapping: DocMapping) -> tuple[str, str] | None:
-    """Field and text of the term whose rows are just those that match, where a query is a single word of a text."""
+    """Return field and text of the term whose rows are exactly the matches, for queries of a single
+    word.
+    """
     while isinstance(query, Boost):
         query = query.query
     if not isinstance(query, Words):
@@ -332,7 +349,7 @@ def dictionary_term(query: Query, mapping: DocMapping) -> tuple[str, str] | None
 
 
 def field_name(column: ColumnMapping, target: Target) -> str:
-    """The name by which tantivy knows a column, or a path in it."""
+    """Return the tantivy name of a column or a path in it."""
     return field_path(column.field, target.path) if column.kind == "json" else column.field
 
 
@@ -365,7 +382,7 @@ Ask = Callable[[Leaf], IndexAnswer | None]
 
 
 def index_query(query: Query, ask: Ask) -> tantivy.Query | None:
-    """The tantivy query of a tree, or None if the rows must be asked for some leaf."""
+    """Return the tantivy query of a tree, or None if a leaf needs the rows."""
     if isinstance(query, AllRows):
         return tantivy.Query.all_query()
     if isinstance(query, Boost):
@@ -400,7 +417,7 @@ def _bool_query(query: Bool, ask: Ask) -> tantivy.Query | None:
 
 
 def index_needs(query: Query, mapping: DocMapping) -> tuple[tuple[str, ...], bool]:
-    """The tantivy fields a query looks into, and whether it needs the places of words."""
+    """Return the tantivy fields of a query, and whether it needs term positions."""
     fields: list[str] = []
     positions = False
     for leaf in leaves(query):
@@ -413,7 +430,7 @@ def index_needs(query: Query, mapping: DocMapping) -> tuple[tuple[str, ...], boo
 
 
 def needs_norms(query: Query, mapping: DocMapping) -> bool:
-    """Whether the length of texts has a part in a query's scores: whole values are all one term long."""
+    """Return whether text lengths affect a query's scores. Whole values are always one term."""
     columns = [mapping.find(leaf.target.column) for leaf in leaves(query) if isinstance(leaf, Words)]
     return any(column is not None and column.kind in ("text", "json") for column in columns)
 

@@ -1,7 +1,8 @@
-"""The query tree: frozen, picklable values that any worker can evaluate against any split.
+"""The query tree: frozen, picklable values that any worker can evaluate on any split.
 
-Columns are named, never numbered; what a leaf means depends on the column's kind in the split's mapping. Values for
-columns of numbers, dates and the like are typed already; words keep their text, since each column analyses its own.
+Columns are identified by name; the meaning of a leaf depends on the column's kind in the split's
+mapping. Values of numeric, date and similar columns are typed. Words keep their text, because each
+column has its own analyzer.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from msgspec.structs import replace
 
 
 class Target(Struct, frozen=True):
-    """A column, and the path inside it where it is a json column."""
+    """A column, and the path inside a JSON column."""
 
     column: str
     path: tuple[str, ...] = ()
     anywhere: bool = False
-    """Whether any path of a json column is meant. A text that names the column alone means that by itself."""
+    """Whether any path of a JSON column is meant, as in a query that names only the column."""
     max_terms: int = 0
-    """How many terms of a split a pattern may fit; 0 for any number."""
+    """Maximum number of terms of a split that a pattern may match; 0 for no limit."""
 
     def __str__(self) -> str:
         return ".".join(_escaped(key, dots=bool(self.path)) for key in (self.column, *self.path))
@@ -36,7 +37,7 @@ class AllRows(Struct, frozen=True):
 
 
 class Words(Struct, frozen=True):
-    """A word or phrase: analysed words in a text column, the whole value in a string column."""
+    """A word or phrase: analyzed words in a text column, the whole value in a string column."""
 
     target: Target
     text: str
@@ -60,7 +61,7 @@ class Wildcard(Struct, frozen=True):
 
 
 class Regex(Struct, frozen=True):
-    """Terms that a regular expression fits as a whole; in any case where the column's terms have none."""
+    """Terms that match a regular expression completely; case-insensitive if the column's terms are."""
 
     target: Target
     pattern: str
@@ -107,7 +108,7 @@ class Range(Struct, frozen=True):
 
 
 class Addresses(Struct, frozen=True):
-    """Addresses whose bits under the mask are the value's (128 bits; IPv4 in its mapped form)."""
+    """Addresses whose masked bits equal the value (128 bits; IPv4 in mapped form)."""
 
     target: Target
     value: int
@@ -139,9 +140,8 @@ class Exists(Struct, frozen=True):
 
 
 class Bool(Struct, frozen=True):
-    """All of `must`, none of `must_not`, and, unless there is a `must`, at least one of `should` if there are any.
-
-    With a `minimum`, so many of `should` in any case.
+    """All of `must`, none of `must_not`, and without a `must` at least one of `should`. With
+    `minimum`, that many of `should`.
     """
 
     must: tuple[Query, ...] = ()
@@ -151,7 +151,7 @@ class Bool(Struct, frozen=True):
 
     @property
     def needed(self) -> int:
-        """How many of `should` a row must match."""
+        """Number of `should` queries that a row must match."""
         return self.minimum or int(bool(self.should) and not self.must)
 
     def __str__(self) -> str:
@@ -176,7 +176,7 @@ Query: TypeAlias = AllRows | Leaf | Bool | Boost
 
 
 def leaves(query: Query) -> Iterator[Leaf]:
-    """The leaves of a tree, left to right."""
+    """Return the leaves of a tree from left to right."""
     if isinstance(query, Bool):
         for below in (*query.must, *query.should, *query.must_not):
             yield from leaves(below)
@@ -187,7 +187,7 @@ def leaves(query: Query) -> Iterator[Leaf]:
 
 
 def with_targets(query: Query, change: Callable[[Target], Target]) -> Query:
-    """The same query about other columns."""
+    """Return the same query about other columns."""
     if isinstance(query, AllRows):
         return query
     if isinstance(query, Bool):
@@ -204,17 +204,17 @@ def with_targets(query: Query, change: Callable[[Target], Target]) -> Query:
 
 
 def columns(query: Query) -> tuple[str, ...]:
-    """The columns a query looks at, each once."""
+    """Return the columns of a query, each once."""
     return tuple(dict.fromkeys(leaf.target.column for leaf in leaves(query)))
 
 
 def any_of(queries: tuple[Query, ...]) -> Query:
-    """The query that any of some satisfies."""
+    """Return the disjunction of queries."""
     return queries[0] if len(queries) == 1 else Bool(should=queries)
 
 
 def all_of(queries: tuple[Query, ...]) -> Query:
-    """The query that all of some satisfy."""
+    """Return the conjunction of queries."""
     return queries[0] if len(queries) == 1 else Bool(must=queries)
 
 
@@ -247,7 +247,7 @@ def _with_escaped_slashes(pattern: str) -> str:
 
 
 def _escaped_pattern(pattern: str) -> str:
-    """A pattern whose stars and question marks stay what they are."""
+    """Escape stars and question marks in a pattern."""
     shown = ""
     characters = iter(pattern)
     for c in characters:

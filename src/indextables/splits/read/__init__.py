@@ -1,1 +1,1 @@
-"""Opening splits: ours and those of another engine, from a disk, a store or the local cache."""
+"""Opening splits of this and other engines, from disk, a store or the local cache."""

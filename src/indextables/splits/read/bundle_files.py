@@ -1,19 +1,18 @@
-"""Bundles, the splits of other engines (IndexTables on the JVM, Quickwit), and their terms, read without tantivy.
+"""Read bundles, the splits of other engines (IndexTables for the JVM, Quickwit), and their terms,
+without tantivy.
 
-Their term dictionary is a sorted string table, which tantivy-py cannot open: blocks of terms, each written as what it
-shares with the one before, after the places of their postings. Postings are the numbers of documents in blocks of 128,
-packed to as few bits as the gaps between them need, and a rest of single numbers. Both are formats of tantivy
-(`sstable/README.md` and `postings` of its sources).
+Their term dictionary is a sorted string table, which tantivy-py cannot open: blocks of terms, each
+written as the difference to the previous one, after the positions of their postings. Postings are
+document numbers in blocks of 128, bit-packed as gaps, followed by a remainder of single numbers.
+Both are formats of tantivy (`sstable/README.md` and `postings` of its sources). A bundle is a
+concatenation of tantivy's files:
 
-A bundle is tantivy's files one after another:
+    files · (u32 magic, u32 version, JSON {"files": {name: {start, end}}}) · u32 its length ·
+        hotcache · u32 its length
 
-    files · (u32 magic, u32 version, JSON {"files": {name: {start, end}}}) · u32 its length · hotcache · u32 its length
-
-Files are proven by the checksums in their own footers, as far as they are read; `meta.json` by its copy in the
-hotcache.
-
-Everything read here was proven by the checksum of its file. A form that is not known is `UnknownFormError`: the caller then
-goes the slow way, which is tantivy's own.
+Files are verified by the checksums in their footers as far as they are read; `meta.json` by its
+copy in the hotcache. An unknown format raises `UnknownFormError`, and the caller uses tantivy
+instead, which is slower.
 """
 
 from __future__ import annotations
@@ -45,18 +44,18 @@ else:
     from backports import zstd
 
 Data = bytes | memoryview
-"""A file, or the stretch of its bundle that it is."""
+"""A file, or its range of the bundle."""
 _MAGIC = 403_881_646
 _VERSION = 1
 _END_BYTES = 1 << 20
 _PIECE_BYTES = 8 << 20
 WHOLE_BYTES = 256 << 10
 _ENDS_ONLY = ("idx", "pos", "term", "fieldnorm")
-"""Of these only the end is fetched: nothing but rows is read from a foreign split."""
+"""Files of which only the end is read: a foreign split is only read for its rows."""
 
 
 class BundledFile(msgspec.Struct, frozen=True, gc=False):
-    """Where a file lies in the bundle."""
+    """The range of a file in the bundle."""
 
     start: int
     end: int
@@ -78,19 +77,21 @@ _CHECKSUM = msgspec.json.Decoder(_Checksum)
 
 
 class Bundle(Struct, frozen=True):
-    """What is where in a bundle."""
+    """The positions of the parts of a bundle."""
 
     files: Mapping[str, BundledFile]
     hotcache: BundledFile
 
 
 def is_bundle(end: bytes) -> bool:
-    """Whether the last bytes of a file are not those of a split of ours (which end like every Parquet file)."""
+    """Return whether a file's last bytes are not those of one of our splits, which end like every
+    Parquet file.
+    """
     return len(end) >= 8 and end[-4:] != b"PAR1"
 
 
 def read_directory(source: SplitSource) -> Bundle:
-    """The files of a bundle by name, and its hotcache."""
+    """Return the files of a bundle by name, and its hotcache."""
     hot = _length_before(source, source.size)
     stop = source.size - 4 - hot
     size = _length_before(source, stop)
@@ -115,7 +116,9 @@ def read_directory(source: SplitSource) -> Bundle:
 
 
 def unbundle(source: SplitSource, bundle: Bundle, folder: Path) -> None:
-    """What reading rows needs, as files in a folder: whole ones proven by their checksums, of others the ends."""
+    """Extract the files that reading rows needs into a folder: complete ones with verified
+    checksums, of others the ends.
+    """
     for name, file in bundle.files.items():
         if name.startswith(".") or name == "split_fields":
             continue
@@ -135,7 +138,7 @@ def unbundle(source: SplitSource, bundle: Bundle, folder: Path) -> None:
 
 
 def proven_meta(source: SplitSource, bundle: Bundle) -> bytes:
-    """The `meta.json` of a bundle, which has no checksum, proven by its copy."""
+    """Return the `meta.json` of a bundle, verified by its copy because it has no checksum."""
     file = bundle.files.get("meta.json")
     if file is None:
         raise bad_bundle(source.path, 0, source.size, "it has no meta.json")
@@ -145,14 +148,14 @@ def proven_meta(source: SplitSource, bundle: Bundle) -> bytes:
 
 
 def _check_meta(meta: bytes, source: SplitSource, file: BundledFile, hotcache: BundledFile) -> None:
-    """Prove `meta.json`, which has no checksum, by its copy."""
+    """Verify `meta.json` by its copy, because it has no checksum."""
     (hot,) = source.read_many([(hotcache.start, hotcache.end - hotcache.start)])
     if hot and meta not in hot:
         raise bad_bundle(source.path, file.start, len(meta), "meta.json differs from its copy in the hotcache")
 
 
 def _check_file(path: Path, split: str, file: BundledFile) -> None:
-    """Prove a tantivy file by the checksum in its footer."""
+    """Verify a tantivy file by the checksum in its footer."""
     length = path.stat().st_size
     with path.open("rb") as f:
         f.seek(max(0, length - 4096))
@@ -178,12 +181,14 @@ def _check_file(path: Path, split: str, file: BundledFile) -> None:
 
 
 def checksum(footer: Data) -> int:
-    """The checksum in the footer of a tantivy file; `msgspec.DecodeError` where the footer is garbled."""
+    """Return the checksum in the footer of a tantivy file. A garbled footer raises
+    `msgspec.DecodeError`.
+    """
     return _CHECKSUM.decode(footer).crc
 
 
 def _length_before(source: SplitSource, end: int) -> int:
-    """The u32 that ends at a place, which must leave room for what it measures."""
+    """Return the u32 length that ends at a position, and check that it fits in front of it."""
     if end >= 4:
         (data,) = source.read_many([(end - 4, 4)])
         (length,) = struct.unpack("<I", data)
@@ -193,13 +198,13 @@ def _length_before(source: SplitSource, end: int) -> int:
 
 
 def bad_bundle(path: str, start: int, length: int, why: str) -> BadFileError:
-    """What is wrong with a stretch of a bundle."""
+    """Return the error for a damaged range of a bundle."""
     message = f"The split {path} (bytes {start} to {start + length}) cannot be read: {why}."
     return BadFileError(message, path=path, start=start, length=length)
 
 
 class _WholeSource:
-    """A small split that was read at once."""
+    """A small split that was read completely."""
 
     def __init__(self, source: SplitSource) -> None:
         self.path, self.size, self.identity, self.remote = source.path, source.size, source.identity, source.remote
@@ -207,7 +212,7 @@ class _WholeSource:
         self.stats = source.stats
 
     def span(self, start: int, end: int) -> memoryview:
-        """A stretch of it, as it lies in memory."""
+        """Return a range of it without copying."""
         return memoryview(self._data)[start:end]
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
@@ -215,23 +220,23 @@ class _WholeSource:
 
 
 def whole_if_small(source: SplitSource) -> SplitSource:
-    """A small split read at once: its files lie beside one another."""
+    """Read a small split completely; its files are contiguous."""
     return _WholeSource(source) if source.size <= WHOLE_BYTES and not isinstance(source, _WholeSource) else source
 
 
 class ProvenFiles:
-    """The files of a bundle, each proven by its checksum when it is read."""
+    """The files of a bundle, each verified by its checksum when it is read."""
 
     def __init__(self, source: SplitSource, bundle: Bundle) -> None:
         self._source = source
         self._files = bundle.files
 
     def has(self, name: str) -> bool:
-        """Whether there is such a file."""
+        """Return whether a file exists."""
         return name in self._files
 
     def proven(self, name: str) -> memoryview:
-        """A file."""
+        """Return the content of a file."""
         file = self._files.get(name)
         if file is None:
             raise UnknownFormError(f"The bundle has no {name}.")
@@ -246,7 +251,7 @@ class ProvenFiles:
         return data
 
     def _read(self, file: BundledFile) -> memoryview:
-        """The bytes of a file, where they lie if the bundle was read at once."""
+        """Return the bytes of a file, without copying if the bundle is in memory."""
         if isinstance(self._source, _WholeSource):
             return self._source.span(file.start, file.end)
         (data,) = self._source.read_many([(file.start, file.end - file.start)])
@@ -254,28 +259,34 @@ class ProvenFiles:
 
 
 _SORTED_STRINGS = 2
-"""The kind of dictionary that the other engine writes (1 is the kind of tantivy-py)."""
+"""The dictionary type that the other engine writes (1 is tantivy-py's)."""
 _RANDOM_ORDER = 1 << 31
 _BLOCK = 128
 _LARGEST_BLOCK = 1 << 28
-"""So much of a block of terms is unpacked; the other engine writes 4 KB, and a term has at most 64 KB."""
+"""Maximum unpacked size of a block of terms. The other engine writes 4 KB; a term has at most 64
+KB.
+"""
 _SKIP_BYTES = {"basic": 5, "freq": 8, "position": 12}
 _SIGN = 1 << 63
 TERM_NUMBERS = 1 << 64
-"""Numbers are terms of 8 bytes, of which there are so many."""
+"""Length of numeric terms in bytes."""
 _ALL_AT_ONCE = 16
-"""To decode the postings of all terms at once takes as long as those of one in so many of them by themselves."""
+"""Decoding the postings of all terms at once takes as long as decoding this share of them one by
+one.
+"""
 _LAST_BYTES = bytes(range(128, 256))
 """The bytes that end a number."""
 _SEVEN_BITS = bytes(byte & 127 for byte in range(256))
 
 
 class UnknownFormError(Exception):
-    """A file of a bundle has a form that is not read here; tantivy may know it. Never leaves the reader of the bundle."""
+    """A file of a bundle has an unknown format that tantivy may support. Never leaves the reader of
+    the bundle.
+    """
 
 
 class TermPlace(Struct, frozen=True, gc=False):
-    """Where the postings of a term lie."""
+    """The position of a term's postings."""
 
     documents: int
     start: int
@@ -283,18 +294,18 @@ class TermPlace(Struct, frozen=True, gc=False):
 
 
 class TermPlaces(Struct, frozen=True):
-    """The same of terms that follow one another."""
+    """The positions of the postings of consecutive terms."""
 
     documents: list[int]
     bounds: list[int]
-    """Where the postings of each start, and where those of the last end."""
+    """Start of each term's postings, followed by the end of the last."""
 
     def __getitem__(self, number: int) -> TermPlace:
         return TermPlace(self.documents[number], self.bounds[number], self.bounds[number + 1])
 
 
 class FieldTerms:
-    """The terms of one field of one segment in their order, and the documents of each."""
+    """The terms of one field of one segment in order, with the documents of each."""
 
     def __init__(self, dictionary: Data, postings: Callable[[], Data], record: str) -> None:
         self._dictionary = dictionary
@@ -303,19 +314,19 @@ class FieldTerms:
         self._values: dict[str, pa.Array] = {}
 
     def place(self, term: bytes) -> TermPlace | None:
-        """Where the postings of a term are; None if there is no such term."""
+        """Return the position of a term's postings, or None if the term is missing."""
         terms, places = self._terms
         number = terms.get(term)
         return None if number is None else places[number]
 
     def values(self, kind: str) -> pa.Array:
-        """What the terms are, in a field of a kind."""
+        """Return the terms as values of a field of a kind."""
         if kind not in self._values:
             self._values[kind] = term_values(list(self._terms[0]), kind)
         return self._values[kind]
 
     def rows(self, place: TermPlace) -> Rows:
-        """The documents that hold a term, ascending."""
+        """Return the documents that contain a term, ascending."""
         data = bytes(self._postings[place.start : place.end])
         try:
             found = _document_numbers(data, place.documents, self._record)
@@ -326,7 +337,7 @@ class FieldTerms:
         return found
 
     def rows_of(self, chosen: Mask) -> Rows:
-        """The documents that hold one of the terms that were chosen, by their numbers; in no order."""
+        """Return the documents that contain one of the terms with the given numbers, in no order."""
         numbers = np.flatnonzero(chosen)
         if len(numbers) * _ALL_AT_ONCE < len(chosen):  # of few among many, only theirs are read
             places = self._terms[1]
@@ -335,18 +346,18 @@ class FieldTerms:
         return rows[chosen[terms]]
 
     def all_rows(self) -> tuple[Rows, Rows]:
-        """The documents of all terms, term after term, and for each of them the number of its term."""
+        """Return the documents of all terms, term by term, and the term number of each."""
         places = self._terms[1]
         count = len(places.documents)
         return self._rows_at(places, 0, count), np.repeat(np.arange(count), places.documents)
 
     def number_bounds(self) -> tuple[int, int] | None:
-        """The first and the last of terms that are numbers (as they are written, without a sign); None if there are none."""
+        """Return the first and last numeric term as unsigned integers, or None if there are none."""
         terms = self._numbers[0]
         return (int.from_bytes(terms[0], "big"), int.from_bytes(terms[-1], "big")) if terms else None
 
     def rows_between(self, low: int, high: int) -> Rows:
-        """The documents of terms that are numbers from `low` up to `high`, which is not among them; in no order."""
+        """Return the documents of numeric terms from `low` up to but excluding `high`, in no order."""
         terms, places = self._numbers
         first, last = (
             bisect_left(terms, n.to_bytes(8, "big")) if n < TERM_NUMBERS else len(terms) for n in (low, high)
@@ -354,7 +365,7 @@ class FieldTerms:
         return self._rows_at(places, first, last)
 
     def _rows_at(self, places: TermPlaces, first: int, last: int) -> Rows:
-        """The documents of terms that follow one another, term after term."""
+        """Return the documents of consecutive terms, term by term."""
         if last - first > 1 and self._record == "basic":
             counts = np.array(places.documents[first:last], np.int64)
             ends = counts.cumsum()
@@ -368,7 +379,7 @@ class FieldTerms:
 
     @cached_property
     def _terms(self) -> tuple[dict[bytes, int], TermPlaces]:
-        """Every term and its number."""
+        """Yield every term and its number."""
         terms, places = self._decoded()
         numbers = {term: number for number, term in enumerate(terms)}
         if len(numbers) != len(terms):
@@ -377,7 +388,7 @@ class FieldTerms:
 
     @cached_property
     def _numbers(self) -> tuple[list[bytes], TermPlaces]:
-        """Every term where each is a number of 8 bytes, so that their order is that of the numbers."""
+        """Return every term as a number if all are numbers of 8 bytes, whose order is numeric."""
         terms, places = self._decoded()
         if {*map(len, terms)} - {8}:
             raise UnknownFormError("A term that should be a number is not 8 bytes long.")
@@ -397,7 +408,9 @@ class FieldTerms:
 
 
 class SegmentTerms:
-    """The terms of the fields of a segment, by the field's number; `records` says what postings hold of each field."""
+    """The terms of a segment's fields by field number; `records` describes the postings of each
+    field.
+    """
 
     def __init__(self, files: ProvenFiles, stem: str, records: Sequence[str]) -> None:
         self._records = records
@@ -409,7 +422,7 @@ class SegmentTerms:
             raise UnknownFormError("A term dictionary has no postings.")
 
     def of(self, field: int) -> FieldTerms | None:
-        """Those of a field; None if it has none."""
+        """Return the terms of a field, or None."""
         known = self._known.get(field)
         if known is None and field in self._spans:
             start, end = self._spans[field]
@@ -419,14 +432,16 @@ class SegmentTerms:
 
 
 class _PostingLists:
-    """The postings of a segment, read once a term is there that has some: most splits do not hold what is sought."""
+    """The postings of a segment. They are read when a term is found, which most splits do not
+    contain.
+    """
 
     def __init__(self, files: ProvenFiles, name: str) -> None:
         self._files = files
         self._name = name
 
     def of(self, field: int) -> Data:
-        """Those of a field."""
+        """Return the postings of a field."""
         data, places = self._file
         if field not in places:
             raise UnknownFormError("A term dictionary has no postings.")
@@ -461,9 +476,8 @@ def _dictionary_terms(data: Data) -> tuple[list[bytes], TermPlaces]:
 
 
 def _add_places(documents: list[int], bounds: list[int], block: bytes) -> int:
-    """Where the postings of the terms of a block are: the documents, the bytes and the positions of each, as numbers.
-
-    Tells where the terms begin.
+    """Append documents, byte range and positions of the postings of a block's terms. Returns where
+    the terms begin.
     """
     count, at = stop_number(block, 0)
     if count & _RANDOM_ORDER:
@@ -490,7 +504,7 @@ def _add_places(documents: list[int], bounds: list[int], block: bytes) -> int:
 
 
 def _add_terms(terms: list[bytes], block: bytes, at: int) -> None:
-    """The terms of a block, from a place of it to its end: what each shares with the one before, and what is its own."""
+    """Append the terms of a block: each has a prefix of the previous term and its own rest."""
     term, end = b"", len(block)
     while at < end:
         head = block[at]
@@ -530,7 +544,7 @@ def _document_numbers(data: bytes, count: int, record: str) -> Rows:
 
 
 def _unpacked(data: bytes, bits: int) -> Rows:
-    """128 numbers of so many bits: every fourth one follows the other in one of four lanes of words."""
+    """Unpack 128 numbers of the given bit width. They are distributed over four lanes of words."""
     if not bits:
         return np.zeros(_BLOCK, np.int64)
     words = np.frombuffer(data, "<u4").reshape(bits, 4)
@@ -541,7 +555,7 @@ def _unpacked(data: bytes, bits: int) -> Rows:
 
 
 def _rest(data: bytes, count: int, last: int) -> Rows:
-    """Numbers one by one, each as its distance from the one before."""
+    """Decode numbers one by one as differences from the previous one."""
     gaps = data[:count]
     if not gaps.translate(None, _LAST_BYTES):  # each is one byte, as most are
         if len(gaps) < count:
@@ -557,7 +571,7 @@ def _rest(data: bytes, count: int, last: int) -> Rows:
 
 
 def _stop_numbers(data: Data) -> Rows:
-    """All numbers of a stretch that holds nothing else."""
+    """Decode a range that contains nothing but numbers."""
     octets = np.frombuffer(data, np.uint8)
     numbers: Rows = (octets & 127).astype(np.int64)
     lasts = octets >= 128
@@ -571,9 +585,8 @@ def _stop_numbers(data: Data) -> Rows:
 
 
 def term_of(value: Any, kind: str) -> bytes | None:
-    """The term of a value in a field of a kind; None for a value that no such field can hold.
-
-    Only kinds are known in which a value has one term alone.
+    """Return the term of a value in a field of a kind, or None. Only kinds with one term per value
+    are supported.
     """
     if kind == "text":
         return str(value).encode()
@@ -582,14 +595,16 @@ def term_of(value: Any, kind: str) -> bytes | None:
 
 
 def term_number(value: int, kind: str) -> int:
-    """A whole number as the terms of a field of a kind write it; what no such field can hold is the nearest that it can."""
+    """Return a whole number as a term of a kind. Values out of range become the nearest possible
+    one.
+    """
     return min(max(value + (0 if kind == "u64" else _SIGN), 0), TERM_NUMBERS)
 
 
 def term_values(terms: Sequence[bytes], kind: str) -> pa.Array:
-    """The values that terms of a field stand for: numbers are whole numbers of 8 bytes in the order of the values.
+    """Return the values of terms: numbers are integers of 8 bytes in the order of the values.
 
-    Moments are nanoseconds, of which terms keep whole seconds.
+    Timestamps are nanoseconds, of which terms keep whole seconds.
     """
     if kind == "text":
         return pa.array([term.decode() for term in terms], pa.string())
@@ -605,7 +620,7 @@ def term_values(terms: Sequence[bytes], kind: str) -> pa.Array:
 
 
 def stop_number(data: bytes, at: int) -> tuple[int, int]:
-    """A number of 7-bit groups, lowest first, whose last byte has the high bit set."""
+    """Encode a number in 7-bit groups, lowest first; the last byte has the high bit set."""
     byte = data[at]
     if byte & 128:
         return byte & 127, at + 1
@@ -621,7 +636,7 @@ def stop_number(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _more_number(data: bytes, at: int) -> tuple[int, int]:
-    """The same where the high bit says that more follows."""
+    """Decode a number of 7-bit groups whose high bit means that more follow."""
     value = shift = 0
     while True:
         byte = data[at]

@@ -1,11 +1,13 @@
-"""The index of a split as a folder that tantivy opens: full-length sparse files that hold what a query needs.
+"""The index of a split as a folder that tantivy opens: full-length sparse files with the data that
+a query needs.
 
-Tantivy answers wrongly, in silence, over a hole. So a view is told which fields a query touches, and fetches and proves
-their ranges first. Files are shared with other processes through the cache; a range is marked present only after its
-bytes are there and their checksum was right. A local split takes the same way: its index data is inside one file, and
-tantivy can only open folders, so the ranges that are used are copied out once.
+Tantivy returns wrong answers without an error if it reads a hole. A view therefore fetches and
+verifies the ranges of the fields that a query uses before the query runs. Files are shared with
+other processes through the cache. A range is marked present only after its bytes were written and
+their checksum matched. Local splits work in the same way: their index data is inside one file and
+tantivy can only open folders, so used ranges are copied once.
 
-For a merge the index is a segment: its files are copied out where the merge wants them.
+For a merge the index is a segment whose files are copied to the merge's folder.
 """
 
 from __future__ import annotations
@@ -40,10 +42,10 @@ _OPSTAMP = 1
 
 
 class IndexDirectory:
-    """An open index. Close it when done: it may be used again; its folder must not be written to."""
+    """An open index. After `close` it may be reused, so its folder must not be modified."""
 
     living: Rows | None = None
-    """All documents live."""
+    """None: all documents live."""
 
     def __init__(
         self, source: SplitSource, tail: SplitFooter, mapping: DocMapping, cache: SplitCache, key: str, folder: Path
@@ -59,11 +61,13 @@ class IndexDirectory:
         self._ranges = [(c, r) for c in tail.table.components for r in c.ranges]
         self._marks = folder / _RANGES
         self._ready: dict[tuple[tuple[str, ...], bool, bool], int] = {}
-        """What was asked for and is present, by how many ranges that were: a range that is present stays so."""
+        """Field sets that are known to be present, with their number of ranges. A present range
+        stays present.
+        """
 
     @classmethod
     def open(cls, source: SplitSource, tail: SplitFooter, mapping: DocMapping, cache: SplitCache) -> IndexDirectory:
-        """A view without any field's data yet."""
+        """Open a view without the data of any field."""
         if not tail.table.components:
             raise InvalidInputError(f"The split {tail.path} has no indexed column.", path=tail.path)
         key = tail.digest
@@ -78,7 +82,9 @@ class IndexDirectory:
 
     @staticmethod
     def term_count(tail: SplitFooter, cache: SplitCache, field: str, text: str) -> int | None:
-        """How many rows hold a term, by the dictionary of a view that waits with the field's data; None if none does."""
+        """Return how many rows hold a term, from the dictionary of an idle view with the field's
+        data, or None.
+        """
         idle = cache.idle_views.take(tail.digest)
         if idle is None:
             return None
@@ -95,7 +101,7 @@ class IndexDirectory:
             cache.idle_views.give(tail.digest, idle)
 
     def need(self, fields: Iterable[str], *, positions: bool = False, norms: bool = False) -> None:
-        """Make sure that the data of these fields is present and proven."""
+        """Fetch and verify the data of these fields if it is not present."""
         asked = (tuple(fields), positions, norms)
         count = self._ready.get(asked)
         if count is not None:
@@ -113,7 +119,7 @@ class IndexDirectory:
 
     @property
     def index(self) -> tantivy.Index:
-        """Tantivy's index, with analyzers registered."""
+        """Tantivy's index with registered analyzers."""
         if self._index is None:
             with TantivyErrors(self._tail.path, "Opening"):
                 self._index = self._opened()
@@ -128,24 +134,24 @@ class IndexDirectory:
         return index
 
     def recall(self, name: Hashable) -> Any:
-        """What was found in this very index under a name, as long as it is in memory; else None."""
+        """Return a cached result for this index, or None."""
         return self._cache.pages.get((self._key, "found", name))
 
     def remember(self, name: Hashable, value: Any, size: int) -> None:
-        """Keep what was found, within the bound on memory."""
+        """Cache a result within the memory limit."""
         self._cache.pages.put((self._key, "found", name), value, size)
 
     @property
     def evicted(self) -> bool:
-        """Whether the cache no longer holds what the view links to."""
+        """Whether the cache no longer holds the entry that the view links to."""
         return self._marks.stat().st_nlink < 2
 
     def close(self) -> None:
-        """Hand the view back for the next user."""
+        """Return the view to the cache for reuse."""
         self._cache.idle_views.give(self._key, self)
 
     def dispose(self) -> None:
-        """Give up the view and its folder for good."""
+        """Close the view permanently and delete its folder."""
         self._index = None
         self._cache.release(self.folder)
 
@@ -191,21 +197,22 @@ class IndexDirectory:
 
 
 class RowMask(Struct, frozen=True, dict=True):
-    """Which rows of a split's file are part of the table."""
+    """The rows of a split's file that are part of the table."""
 
     vector: str
     alive: Mask
 
     @cached_property
     def living(self) -> Rows:
-        """Their numbers in the file."""
+        """The numbers of the living rows in the file."""
         return np.flatnonzero(self.alive).astype(np.int64)
 
 
 class MaskedIndex:
-    """An index in which the rows that a split has lost are deleted documents: tantivy itself leaves them out.
+    """An index in which the deleted rows of a split are deleted documents, so that tantivy skips
+    them.
 
-    It is a folder of links to that of an index that it alone uses, with a list of living documents beside them.
+    It is a folder of links to an index that it owns, with a list of living documents.
     """
 
     def __init__(self, view: IndexDirectory, mask: RowMask, cache: SplitCache) -> None:
@@ -226,7 +233,7 @@ class MaskedIndex:
     def open(
         cls, source: SplitSource, tail: SplitFooter, mapping: DocMapping, cache: SplitCache, mask: RowMask
     ) -> MaskedIndex:
-        """A view without any field's data yet; one that was made for an earlier search is used again."""
+        """Open a view without the data of any field. A view of an earlier search is reused."""
         idle = cache.idle_views.take((tail.digest, mask.vector))
         if isinstance(idle, MaskedIndex):
             if not idle.evicted:
@@ -237,12 +244,12 @@ class MaskedIndex:
         return cls(IndexDirectory.open(source, tail, mapping, cache), mask, cache)
 
     def need(self, fields: Iterable[str], *, positions: bool = False, norms: bool = False) -> None:
-        """Make sure that the data of these fields is present and proven."""
+        """Fetch and verify the data of these fields if it is not present."""
         self._view.need(fields, positions=positions, norms=norms)
 
     @property
     def index(self) -> tantivy.Index:
-        """Tantivy's index, with analyzers registered."""
+        """Tantivy's index with registered analyzers."""
         if self._index is None:
             path = self._view._tail.path
             with TantivyErrors(path, "Opening"):
@@ -269,25 +276,25 @@ class MaskedIndex:
         (self.folder / META).write_text(json.dumps(meta), encoding="utf-8")
 
     def recall(self, name: Hashable) -> Any:
-        """The same for the index without the rows that the split has lost."""
+        """Return a cached result for the index without the deleted rows, or None."""
         return self._view.recall((self.vector, name))
 
     def remember(self, name: Hashable, value: Any, size: int) -> None:
-        """The same for the index without the rows that the split has lost."""
+        """Return a cached result for the index without the deleted rows, or None."""
         self._view.remember((self.vector, name), value, size)
 
     @property
     def evicted(self) -> bool:
-        """Whether the cache no longer holds what the view links to."""
+        """Whether the cache no longer holds the entry that the view links to."""
         return self._view.evicted
 
     def close(self) -> None:
-        """Hand the view back for the next user."""
+        """Return the view to the cache for reuse."""
         self._mask = None  # a number for each row: whoever takes the view has its own
         self._cache.idle_views.give((self._view._key, self.vector), self)
 
     def dispose(self) -> None:
-        """Give up the view and its folder for good."""
+        """Close the view permanently and delete its folder."""
         self._index = None
         self._cache.release(self.folder)
         self._view.dispose()
@@ -302,7 +309,9 @@ class MaskedIndex:
 
 
 def _build(folder: Path, tail: SplitFooter) -> None:
-    """A new cache entry: every index file at full length, with its end but without any field's data."""
+    """Build a cache entry: every index file at full length with its end, but without the data of
+    any field.
+    """
     count = 0
     for component in tail.table.components:
         count += len(component.ranges)
@@ -322,7 +331,7 @@ class StoredSegment(Struct, frozen=True):
 
     @property
     def segment_id(self) -> str:
-        """Its name."""
+        """The segment's name."""
         return self.tail.table.segment
 
     @property
@@ -331,7 +340,7 @@ class StoredSegment(Struct, frozen=True):
         return self.tail.table.rows
 
     def place(self, folder: Path, stem: str) -> None:
-        """Write its composite files into a folder, under another name. Every byte is proven."""
+        """Write its verified composite files into a folder under another name."""
         parts = [(component, wanted) for component in self.tail.table.components for wanted in component.ranges]
         with ExitStack() as opened:
             files: dict[str, int] = {}

@@ -1,8 +1,9 @@
-"""Splits that another engine wrote: their terms say which rows to look at, and the rows decide with the same analyzers.
+"""Read splits of another engine: their terms preselect rows, and the rows decide with the same
+analyzers.
 
-Tantivy-py cannot open their term dictionary; `bundle_files.py` reads it, and the documents. Where a file has a form that
-is not known there, nothing is ruled out and documents are read by tantivy: the same answer, slower. Merging rewrites
-such a split into one of ours.
+Tantivy-py cannot open their term dictionary; `bundle_files.py` reads it and the documents. For an
+unknown file format nothing is preselected and tantivy reads the documents, which gives the same
+answer more slowly. Merging rewrites such a split into one of ours.
 """
 
 from __future__ import annotations
@@ -61,21 +62,21 @@ _BATCH_ROWS = 4_096
 
 
 _SURE_BYTES = 39
-"""Words of at most so many bytes are terms whatever the limit of the tokenizer was."""
+"""Words of at most this many bytes are terms under every token length limit."""
 _SURE_TOKENIZERS = ("raw", "default", "en_stem", "whitespace")
-"""Those that make the same words here and there."""
+"""Tokenizers that produce the same words in both engines."""
 _EXACT_KINDS = ("i64", "u64", "f64", "bool", "text")
-"""Kinds of terms that keep all of a value; moments are cut to seconds."""
+"""Kinds whose terms hold the complete value. Timestamps are cut to seconds."""
 _FEW_VALUES = 8
-"""So many values are looked up by their terms, one by one; more are compared with all terms at once."""
+"""Up to this many values are looked up one by one; more are compared with all terms at once."""
 
 _ORDERS = {"=": operator.eq, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 _SECOND = 1_000_000_000
-"""In the nanoseconds that moments are terms of."""
+"""Nanoseconds per second, the unit of timestamp terms."""
 
 
 class ForeignTerms:
-    """The terms of a bundle, and what they say of its rows."""
+    """The terms of a bundle and the rows that they select."""
 
     def __init__(
         self,
@@ -101,14 +102,14 @@ class ForeignTerms:
         return self._segments
 
     def may_match(self, bound: Predicate) -> Mask | None:
-        """Rows that a predicate can be true for, by the values that are terms of the index."""
+        """Return the rows for which a predicate can be true, by the values in the index."""
         try:
             return self._possible(bound)
         except (UnknownFormError, pa.ArrowException, OverflowError, TypeError):
             return None
 
     def decides(self, bound: Predicate) -> bool:
-        """Whether `may_match` knows the rows that a predicate is true for, and not only those it can be true for."""
+        """Return whether `may_match` is exact for a predicate."""
         if isinstance(bound, (And, Or)):
             return all(self.decides(below) for below in bound.children)
         kind = self._asked_kind(bound)
@@ -117,7 +118,9 @@ class ForeignTerms:
         return kind is not None
 
     def rows_with(self, column: str, terms: Sequence[str]) -> Mask | None:
-        """Rows that can hold all of some terms of a column; None if the index cannot tell."""
+        """Return the rows that can hold all of some terms of a column, or None if the index cannot
+        answer.
+        """
         entry = self._columns.fields.entries.get(column)
         if entry is None or entry["type"] != "text" or any(len(term.encode()) > _SURE_BYTES for term in terms):
             return None
@@ -132,7 +135,7 @@ class ForeignTerms:
         return possible
 
     def column(self, field: pa.Field) -> pa.Array | None:
-        """A column from the terms of its values; None where not every value is a term."""
+        """Return a column from the terms of its values, or None if some value is not a term."""
         kind = self._columns.kinds[field.name]
         if kind not in _EXACT_KINDS:
             return None
@@ -149,7 +152,9 @@ class ForeignTerms:
         return pc.cast(joined, field.type, safe=kind != "f64").take(pa.array(place, mask=place < 0))
 
     def _fields(self, column: str) -> Iterator[tuple[FieldTerms, int, int]]:
-        """The terms of a column in each segment that has some, the segment's first row and how many it has."""
+        """Return the terms of a column in each segment, with the segment's first row and its row
+        count.
+        """
         number, first = self._columns.fields.numbers[column], 0
         for segment, size in zip(self._terms, self._sizes, strict=True):
             terms = segment.of(number)
@@ -158,7 +163,7 @@ class ForeignTerms:
             first += size
 
     def _with_term(self, column: str, term: bytes) -> Mask:
-        """Rows that hold a term of a column."""
+        """Return the rows that hold a term of a column."""
         found = np.zeros(self.num_rows, np.bool_)
         for terms, first, size in self._fields(column):
             place = terms.place(term)
@@ -189,7 +194,7 @@ class ForeignTerms:
         return self._where_values(bound, self._columns.columns[bound.column.name], kind)
 
     def _between(self, span: TermSpan) -> Mask:
-        """Rows whose term is in a span."""
+        """Return the rows whose term is in a range."""
         found, kind = np.zeros(self.num_rows, np.bool_), self._columns.kinds[span.column]
         for terms, first, size in self._fields(span.column):
             _check_fit(terms.number_bounds(), kind, self._columns.columns[span.column].type)
@@ -200,13 +205,15 @@ class ForeignTerms:
         return found
 
     def _drop_outside(self, found: Mask, rows: Rows, column: str, edge: SpanEdge) -> None:
-        """Of rows whose terms are near to a moment, leave those whose values lie to it as was asked."""
+        """Among rows whose terms are close to a timestamp, keep those whose values fulfil the
+        comparison.
+        """
         rows = rows[found[rows]]
         if len(rows):
             found[rows] = [v is not None and edge.holds(v, edge.moment) for v in self._values(rows, column)]
 
     def _asked_kind(self, bound: Predicate) -> str | None:
-        """The kind of the terms that answer a comparison; None for one that they cannot answer."""
+        """Return the kind of the terms that answer a comparison, or None."""
         if not isinstance(bound, (Comparison, In)) or len(bound.column.path) != 1:
             return None
         if isinstance(bound, Comparison) and bound.operator == "<=>":
@@ -235,14 +242,14 @@ class ForeignTerms:
 
 
 def _placed(rows: Rows, first: int, size: int) -> Rows:
-    """Rows of a segment as those of the split."""
+    """Convert the rows of a segment to rows of the split."""
     if len(rows) and int(rows.max()) >= size:
         raise UnknownFormError("Postings name a document that is not there.")
     return rows + first
 
 
 def _joined(how: np.ufunc, masks: Sequence[Mask]) -> Mask | None:
-    """Several masks as one; None for none."""
+    """Combine masks, or return None for none."""
     if not masks:
         return None
     joined: Mask = masks[0] if len(masks) == 1 else how.reduce(masks)
@@ -250,7 +257,7 @@ def _joined(how: np.ufunc, masks: Sequence[Mask]) -> Mask | None:
 
 
 class SpanEdge(Struct, frozen=True, gc=False):
-    """Terms so near to a moment or a day that they do not tell how values lie to it."""
+    """Terms that are too close to a timestamp or a day to decide how their values compare to it."""
 
     low: int
     high: int
@@ -259,7 +266,7 @@ class SpanEdge(Struct, frozen=True, gc=False):
 
 
 class TermSpan(Struct, frozen=True, gc=False):
-    """Terms of a column that are numbers, from `low` up to `high`, which is not among them."""
+    """Numeric terms of a column from `low` up to but excluding `high`."""
 
     column: str
     low: int
@@ -267,7 +274,7 @@ class TermSpan(Struct, frozen=True, gc=False):
     edges: tuple[SpanEdge, ...] = ()
 
     def within(self, other: TermSpan) -> TermSpan:
-        """What is in both."""
+        """Return the intersection of both."""
         low, high = max(self.low, other.low), min(self.high, other.high)
         return TermSpan(self.column, low, high, self.edges + other.edges)
 
@@ -277,7 +284,7 @@ def _is_span(bound: Comparison) -> bool:
 
 
 def _span(bound: Predicate, kind: str | None) -> TermSpan | None:
-    """The terms that a comparison can be true for, where they follow one another; None for all else."""
+    """Return the contiguous range of terms for which a comparison can be true, or None."""
     if kind is None or not isinstance(bound, Comparison) or not _is_span(bound):
         return None
     value, sign, name = bound.literal.value, bound.operator, bound.column.name
@@ -295,7 +302,7 @@ def _span(bound: Predicate, kind: str | None) -> TermSpan | None:
 
 
 def _check_fit(bounds: tuple[int, int] | None, kind: str | None, column: pa.DataType) -> None:
-    """Leave terms that their column cannot hold to whoever reads them as values."""
+    """Leave terms that their column cannot hold to the reader of values."""
     if bounds is None or kind not in ("i64", "u64"):
         return
     signed = pa.types.is_signed_integer(column)
@@ -305,14 +312,14 @@ def _check_fit(bounds: tuple[int, int] | None, kind: str | None, column: pa.Data
 
 
 def _is_sure(bound: Comparison | In) -> bool:
-    """Whether a text that is asked for is a term wherever it is a value: long ones may have been left out."""
+    """Return whether a text is a term wherever it is a value. Long texts may have been left out."""
     values = bound.literals if isinstance(bound, In) else (bound.literal,) if bound.operator == "=" else ()
     texts = [value.value for value in values]
     return bool(texts) and all(isinstance(text, str) and len(text.encode()) <= _SURE_BYTES for text in texts)
 
 
 def _sought(bound: Comparison | In, kind: str) -> list[bytes] | None:
-    """The terms that are asked for, where a value has one term alone; None for all else, which values must tell."""
+    """Return the terms of a comparison if a value has exactly one term, or None."""
     expected = {"i64": int, "u64": int, "text": str}.get(kind)
     if expected is None or (isinstance(bound, Comparison) and bound.operator != "="):
         return None
@@ -323,7 +330,7 @@ def _sought(bound: Comparison | In, kind: str) -> list[bytes] | None:
 
 
 def _possible_moments(bound: Comparison | In, seconds: pa.Array, kind: pa.DataType) -> Mask:
-    """Which terms of moments a comparison that is none of order can be true for."""
+    """Return which timestamp terms an unordered comparison can be true for."""
     terms = seconds.to_numpy() // _SECOND
     if not isinstance(bound, In):
         return np.ones(len(terms), np.bool_)
@@ -336,10 +343,12 @@ def _possible_moments(bound: Comparison | In, seconds: pa.Array, kind: pa.DataTy
 
 @lru_cache(maxsize=64, typed=True)
 def _seconds(value: Any, kind: pa.DataType) -> tuple[tuple[int, int], int]:
-    """The seconds whose terms do not tell how values lie to a moment or a day (the last is not among them), and its number.
+    """Return the seconds (end exclusive) whose terms do not decide how values compare to a
+    timestamp or a day, and its number.
 
-    Terms are cut to whole seconds towards 1970, values to microseconds or days downwards. So before 1970 a value is up to a
-    second below its term, and a term that is the first of a day may be one of the day before.
+    Terms are truncated to whole seconds towards 1970, values to microseconds or days downwards.
+    Before 1970 a value is therefore up to a second below its term, and the first term of a day may
+    belong to the day before.
     """
     scalar = pa.scalar(value, kind)
     if pa.types.is_date32(kind):
@@ -350,7 +359,9 @@ def _seconds(value: Any, kind: pa.DataType) -> tuple[tuple[int, int], int]:
 
 
 class ForeignReader:
-    """A split of another engine. Its files are unpacked into a folder that goes with the reader."""
+    """A split of another engine. Its files are unpacked into a folder that is deleted with the
+    reader.
+    """
 
     indexed = False
 
@@ -371,7 +382,7 @@ class ForeignReader:
 
     @classmethod
     def open(cls, source: SplitSource, schema: pa.Schema) -> ForeignReader:
-        """Open a bundle; `schema` is the table's, without partition columns."""
+        """Open a bundle; `schema` is the table's without partition columns."""
         source = whole_if_small(source)
         bundle = read_directory(source)
         try:
@@ -387,7 +398,7 @@ class ForeignReader:
 
     @cached_property
     def _folder(self) -> Path:
-        """The files of the bundle unpacked, for tantivy."""
+        """Return the folder of the bundle's files for tantivy."""
         folder = scratch_folder("foreign", None)
         try:
             unbundle(self._source, self._bundle, folder)
@@ -407,7 +418,7 @@ class ForeignReader:
 
     @property
     def stored_rows(self) -> int:
-        """The same: what is deleted is not known here."""
+        """Number of rows, because deletions are not recorded in the split."""
         return self.num_rows
 
     @property
@@ -417,11 +428,11 @@ class ForeignReader:
 
     @property
     def mapping(self) -> DocMapping:
-        """How the other engine indexed the columns, in our terms."""
+        """How the other engine indexed the columns, as our mapping."""
         return self._table.mapping
 
     def read_rows(self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
-        """Rows by number, by mask, or all."""
+        """Read rows by number, by mask, or all."""
         fields = self._columns(columns)
         if not fields:
             return pa.table({"": pa.nulls(len(self._numbers(rows)))}).select([])
@@ -435,41 +446,43 @@ class ForeignReader:
         columns: Sequence[str] | None = None,
         codes: bool = False,  # noqa: ARG002
     ) -> Iterator[pa.RecordBatch]:
-        """The same as a stream; its texts are texts."""
+        """Read rows as a stream. Texts are not dictionary codes."""
         fields = self._columns(columns)
         for part in _parts(self._numbers(rows)):
             yield self._batch(part, fields)
 
     def may_match(self, bound: Predicate) -> Mask | None:
-        """Rows that a predicate can be true for, by the values that are terms of the index."""
+        """Return the rows for which a predicate can be true, by the values in the index."""
         return self.terms.may_match(bound)
 
     def decides(self, bound: Predicate) -> bool:
-        """Whether `may_match` knows the rows that a predicate is true for, and not only those it can be true for."""
+        """Return whether `may_match` is exact for a predicate."""
         return self.terms.decides(bound)
 
     def rows_with(self, column: str, terms: Sequence[str]) -> Mask | None:
-        """Rows that hold all of some terms of a column; None if the index cannot tell."""
+        """Return the rows that can hold all of some terms of a column, or None if the index cannot
+        answer.
+        """
         return self.terms.rows_with(column, terms)
 
     def group_bounds(self, column: str) -> tuple[Rows, ColumnRange] | None:  # noqa: ARG002
-        """Nothing is known of runs of rows."""
+        """Return None: bounds of row ranges are not known."""
         return None
 
     def open_index(self, fields: Iterable[str], *, positions: bool = False, norms: bool = False) -> SearcherView:
-        """Never possible: the term dictionary has another form."""
+        """Raise an error: the term dictionary has another format."""
         wanted = {"fields": sorted(fields), "positions": positions, "norms": norms}
         message = f"The split {self.path} was written by another engine; its index cannot be searched."
         raise UnsupportedError(message, hint="Scan its rows, or MERGE SPLITS to rewrite it.", path=self.path, **wanted)
 
     def check_files(self) -> None:
-        """Prove every file of the bundle by its checksum."""
+        """Verify every file of the bundle by its checksum."""
         for name in self._bundle.files:
             if name.rpartition(".")[2] in COMPONENTS:
                 self._files.proven(name)
 
     def close(self) -> None:
-        """Remove the unpacked files."""
+        """Delete the unpacked files."""
         self._closing()
 
     @cached_property
@@ -500,13 +513,13 @@ class ForeignReader:
         return pa.RecordBatch.from_arrays([known[f.name] for f in fields], schema=schema)
 
     def _needs_documents(self, fields: Sequence[pa.Field]) -> bool:
-        """Whether documents are read whatever terms tell, and hold all that is asked for."""
+        """Return whether documents are read anyway and hold all requested columns."""
         table = self._table
         has_all = all(field.name in table.plain for field in fields)
         return has_all and any(table.kinds[field.name] not in _EXACT_KINDS for field in fields)
 
     def _from_terms(self, field: pa.Field, rows: Rows) -> pa.Array | None:
-        """A column from the terms of its values, if every value is a term: for many rows."""
+        """Return a column from the terms of its values if every value is a term, for many rows."""
         if field.name not in self._values:
             try:
                 self._values[field.name] = self.terms.column(field)
@@ -516,16 +529,16 @@ class ForeignReader:
         return None if values is None else values.take(pa.array(rows))
 
     def _from_documents(self, rows: Rows, part: TablePart) -> pa.RecordBatch:
-        """Columns from the stored documents."""
+        """Return columns from the stored documents."""
         return part.batch(self._documents(rows, part), self.path)
 
     def _stored_values(self, rows: Rows, column: str) -> list[Any]:
-        """A column from the stored documents, as they have it."""
+        """Return a column from the stored documents in their stored form."""
         (values,) = self._documents(rows, self._table.part([column]))
         return values
 
     def _documents(self, rows: Rows, part: TablePart) -> list[list[Any]]:
-        """Columns of stored documents in the order of the rows."""
+        """Return columns of stored documents in the order of the rows."""
         form = part.form
         if form is None:
             raise UnknownFormError("Such a column is read by tantivy.")
@@ -544,7 +557,9 @@ class ForeignReader:
         return columns if order is None else [_ordered(column, order) for column in columns]
 
     def _from_tantivy(self, rows: Rows, fields: Sequence[pa.Field]) -> dict[str, pa.Array]:
-        """Columns as tantivy reads them, from documents or from its own columns: any kind, slowly."""
+        """Return columns through tantivy, from documents or fast fields. Supports every kind, and
+        is slow.
+        """
         starts = np.cumsum([0, *self._sizes])
         searcher, fields_of = self._searcher, self._table.fields
         segments = np.searchsorted(starts, rows, side="right") - 1
@@ -563,7 +578,7 @@ class ForeignReader:
         return {f.name: to_array(values[f.name], f, self.path) for f in fields}
 
     def _store(self, segment: int) -> DocumentStore:
-        """The documents of a segment."""
+        """Return the document store of a segment."""
         if segment not in self._stores:
             self._stores[segment] = DocumentStore(self._files.proven(f"{self._stems[segment]}.store"))
         return self._stores[segment]
@@ -592,11 +607,11 @@ class ForeignReader:
 
 
 def _nothing() -> None:
-    """What is to do when nothing was unpacked."""
+    """Do nothing, for readers that have not unpacked files."""
 
 
 def _ordered(values: Sequence[Any], order: Sequence[int]) -> list[Any]:
-    """Values at their places, of which `order` names one after the other."""
+    """Return values at the positions that `order` lists."""
     found: list[Any] = [None] * len(values)
     for place, value in zip(order, values, strict=True):
         found[place] = value

@@ -1,9 +1,9 @@
-"""The fields of another engine's splits, what the columns of a table are in them, and their documents as rows of these.
+"""Fields of another engine's splits: their meaning as table columns, and their documents as rows.
 
 The document store is compressed blocks of documents, a format of tantivy (`store` of its sources).
 
-Nearly all splits of a table have the same fields. What follows from them alone is worked out once, and found again by the
-bytes that name them in `meta.json`: splits whose fields differ in anything share nothing.
+Nearly all splits of a table have the same fields. What depends on the fields alone is computed once
+and cached by the bytes of `meta.json` that define them. Splits with any difference share nothing.
 """
 
 from __future__ import annotations
@@ -37,11 +37,12 @@ else:
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _ARRAY_KEY = "_values"
-"""An array is stored as an object under this key, since tantivy's json fields hold objects only."""
+"""Key of the object in which an array is stored, because tantivy's JSON fields hold objects only.
+"""
 
 
 def to_array(values: Sequence[Any], field: pa.Field, path: str) -> pa.Array:
-    """A column of document values in the column's type."""
+    """Convert a column of document values to the column's type."""
     try:
         return pa.array([_convert(v, field.type, nested=False) for v in values], field.type)
     except (pa.ArrowException, ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as e:
@@ -50,7 +51,7 @@ def to_array(values: Sequence[Any], field: pa.Field, path: str) -> pa.Array:
 
 
 def plain_address(value: Any) -> Any:
-    """An address as people write it: the other engine stores `10.0.0.1` as `::ffff:10.0.0.1`."""
+    """Return an address in its usual form: the other engine stores `10.0.0.1` as `::ffff:10.0.0.1`."""
     if not isinstance(value, str):
         return value
     try:
@@ -96,14 +97,16 @@ def _convert_nested(value: Any, kind: pa.DataType) -> Any:
 
 
 def _key(text: str, kind: pa.DataType) -> Any:
-    """A map's key, which JSON can only hold as text."""
+    """Return a map's key, which is text in JSON."""
     if pa.types.is_integer(kind):
         return int(text)
     return text == "true" if pa.types.is_boolean(kind) else text
 
 
 def _moment(value: Any, kind: pa.DataType | None, nested: bool) -> datetime.datetime:
-    """A moment: tantivy's own date at the top, milliseconds since 1970 inside of a document."""
+    """Return a timestamp: tantivy's date at top level, milliseconds since 1970 inside of a
+    document.
+    """
     if isinstance(value, int) and nested:
         value = _EPOCH + datetime.timedelta(milliseconds=value)
     if isinstance(value, str):
@@ -113,7 +116,9 @@ def _moment(value: Any, kind: pa.DataType | None, nested: bool) -> datetime.date
 
 
 def _plain(value: Any) -> Any:
-    """A document's value as JSON can write it; tantivy reads texts that look like moments as moments."""
+    """Return a document value as JSON. Tantivy converts texts that look like timestamps to
+    timestamps.
+    """
     if isinstance(value, dict):
         return {k: _plain(v) for k, v in value.items()}
     if isinstance(value, list):
@@ -130,20 +135,20 @@ _WORD = struct.Struct("<Q")
 _FLOAT = struct.Struct("<d")
 
 Change = Callable[[Any], Any]
-"""What a value of a document becomes."""
+"""Conversion of a document value."""
 
 
 class PlainForm(Struct, frozen=True):
-    """How a value of a document, which is of a tantivy type, becomes one of its column's type."""
+    """Conversion of a document value of a tantivy type to its column's type."""
 
     change: Change | None
-    """What is done with it; None: nothing."""
+    """The conversion, or None."""
     fits: bool
-    """Whether Arrow takes it as it is then; else `to_array` must see to it."""
+    """Whether Arrow accepts the converted value; otherwise `to_array` converts the column."""
 
 
 def plain_form(kind: pa.DataType, stored: str) -> PlainForm:
-    """How values of a tantivy type become those of a column."""
+    """Return how values of a tantivy type become values of a column."""
     if stored == "date":
         if pa.types.is_timestamp(kind) and kind.unit == "us":
             return PlainForm(lambda nanoseconds: nanoseconds // 1000, True)
@@ -154,9 +159,9 @@ def plain_form(kind: pa.DataType, stored: str) -> PlainForm:
 
 
 def _to_float(word: float) -> float:
-    """A floating point number out of the bytes of a whole number of the same order, read as if they were one themselves.
+    """Decode a float from the order-preserving integer encoding.
 
-    Of a number above 0 the sign is turned, of all others every bit.
+    The sign bit of positive numbers is flipped; of negative ones every bit.
     """
     if word < 0:
         return -word
@@ -174,7 +179,7 @@ _KNOWN_VALUES = 10_000
 _FIXED = {
     code: struct.Struct(form) for code, form in ((_U64, "<Q"), (_I64, "<q"), (_DATE, "<q"), (_F64, "<d"), (_BOOL, "<?"))
 }
-"""Kinds of values that have a length of their own."""
+"""Kinds of values with a fixed length."""
 
 
 class DocumentStore:
@@ -193,7 +198,7 @@ class DocumentStore:
         self._starts = [block[0] for block in self._blocks]
 
     def read(self, numbers: Sequence[int], form: DocumentForm, columns: Sequence[list[Any]], row: int) -> None:
-        """Put documents, by their numbers in ascending order, into columns from a row on."""
+        """Read documents, by ascending number, into columns starting at a row."""
         done = 0
         try:
             while done < len(numbers):
@@ -207,7 +212,9 @@ class DocumentStore:
             raise UnknownFormError(f"A document cannot be read: {e}.") from e
 
     def _block(self, number: int) -> tuple[bytes, list[int], int]:
-        """A block, where its documents begin in it, and the number of the first. It is not kept: there are many splits."""
+        """Return a block, the offsets of its documents, and the number of the first. Not cached,
+        because there are many splits.
+        """
         first, start, end = self._blocks[number]
         data = bytes(self._data[start:end])
         if self._codec != _PLAIN:
@@ -228,7 +235,7 @@ class DocumentStore:
 
 
 def _checkpoints(index: bytes) -> Iterator[tuple[int, int, int]]:
-    """The first document, the start and the end of every block: the lowest layer of the list of blocks."""
+    """Return first document, start and end of every block from the lowest layer of the block list."""
     layers, at = stop_number(index, 0)
     end = start = 0
     for _ in range(layers):
@@ -249,15 +256,17 @@ def _checkpoints(index: bytes) -> Iterator[tuple[int, int, int]]:
 
 
 _Value = tuple[Callable[[bytes, int], tuple[Any, ...]] | None, int, int, Change | None]
-"""What is to do with values of a field and a kind: how they are unpacked (None for a text, which has its length before it),
-their length, which of a row they are (-1: not wanted) and what they become."""
+"""How to read values of a field and kind: unpacker (None for length-prefixed text), length, column
+in the row (-1 to skip), and conversion.
+"""
 
 
 class DocumentForm:
-    """Documents as rows: the first value of each of some fields, in the order and the form of their columns.
+    """Documents as rows: the first value of each requested field, in the order and types of the
+    columns.
 
-    A document is the number of its values and then, for each of them, the number of its field, the kind and the value. What
-    is to do with a value follows from the bytes of its field and kind, and is worked out once.
+    A document is the number of its values followed by field number, kind and value of each. How to
+    read a value follows from the bytes of its field and kind and is computed once.
     """
 
     def __init__(self, numbers: Sequence[int], changes: Sequence[Change | None]) -> None:
@@ -265,11 +274,11 @@ class DocumentForm:
         self._values: dict[bytes, _Value] = {}
 
     def columns(self, rows: int) -> list[list[Any]]:
-        """As many empty rows: a list for each column, and a last one for what is not wanted."""
+        """Return empty columns for a number of rows, plus one list for skipped values."""
         return [[None] * rows for _ in range(len(self._places) + 1)]
 
     def read(self, data: bytes, starts: Sequence[int], columns: Sequence[list[Any]], row: int) -> None:
-        """Put the documents that begin at some places of a block into columns, from a row on."""
+        """Read the documents at some offsets of a block into columns, starting at a row."""
         values = self._values
         for row, start in enumerate(starts, row):  # noqa: B020 - from that row on
             count, at = (data[start] - 128, start + 1) if data[start] >= 128 else stop_number(data, start)
@@ -292,7 +301,7 @@ class DocumentForm:
                 raise ValueError("a value ends behind its block")
 
     def _value(self, head: bytes) -> _Value:
-        """What is to do with values that begin so."""
+        """Return how to read values that begin with these bytes."""
         field, code = _VALUE_HEAD.unpack(head)
         place, change = self._places.get(field, (-1, None))
         form = _FIXED.get(code)
@@ -315,14 +324,14 @@ def _after_float(change: Change | None) -> Change:
 
 ADDRESS = "ip_addr"
 _FAST_TYPES = ("i64", "u64", "f64", "bool")
-"""What can be read back from its column where the documents do not store it."""
+"""Types that can be read from their fast field if documents do not store them."""
 _PLAIN_TYPES = ("text", "i64", "u64", "f64", "bool", "date")
 _KNOWN_SCHEMAS = 64
 _KNOWN_TABLES = 8
 
 
 class BundleSegment(msgspec.Struct, frozen=True, gc=False):
-    """A segment, as `meta.json` names it."""
+    """A segment in `meta.json`."""
 
     segment_id: str
     max_doc: int
@@ -330,12 +339,12 @@ class BundleSegment(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def stem(self) -> str:
-        """How the names of its files begin."""
+        """The prefix of its file names."""
         return self.segment_id.replace("-", "")
 
 
 class BundleMeta(msgspec.Struct, frozen=True):
-    """What is read of a `meta.json`."""
+    """The parts of a `meta.json` that are read."""
 
     segments: tuple[BundleSegment, ...]
     schema: msgspec.Raw
@@ -346,12 +355,12 @@ _META = msgspec.json.Decoder(BundleMeta)
 
 
 def decode_meta(data: bytes) -> BundleMeta:
-    """The `meta.json` of a bundle; `msgspec.DecodeError` where it is garbled."""
+    """Parse the `meta.json` of a bundle. Garbled content raises `msgspec.DecodeError`."""
     return _META.decode(data)
 
 
 class BundleFields:
-    """The fields of a bundle in the order of their numbers."""
+    """The fields of a bundle by number."""
 
     def __init__(self, entries: Sequence[dict[str, Any]]) -> None:
         self.entries: Mapping[str, dict[str, Any]] = {str(entry["name"]): entry for entry in entries}
@@ -361,11 +370,11 @@ class BundleFields:
 
     @staticmethod
     def of(meta: BundleMeta) -> BundleFields:
-        """Those that a `meta.json` names."""
+        """Parse the fields of a `meta.json`."""
         return _fields_of(bytes(meta.schema))
 
     def under(self, schema: pa.Schema) -> ForeignColumns:
-        """The columns of a table in splits with these fields."""
+        """Return the columns of a table in splits with these fields."""
         for known in self._tables:
             if known.table is schema:
                 return known
@@ -377,7 +386,7 @@ class BundleFields:
         return columns
 
     def option(self, name: str, option: str) -> bool:
-        """Whether a field has an option."""
+        """Return whether a field has an option."""
         return bool(self.entries[name].get("options", {}).get(option, False))
 
 
@@ -387,7 +396,7 @@ def _fields_of(data: bytes) -> BundleFields:
 
 
 class ForeignColumns:
-    """The columns of a table in splits that have certain fields. Nothing here is of one split alone."""
+    """The columns of a table in splits that have certain fields. Shared by all such splits."""
 
     def __init__(self, fields: BundleFields, table: pa.Schema) -> None:
         self.table = table
@@ -396,21 +405,21 @@ class ForeignColumns:
         self.schema = table if has_all else pa.schema([f for f in table if f.name in fields.entries])
         self.columns: Mapping[str, pa.Field] = {field.name: field for field in self.schema}
         self.kinds = {name: self._term_kind(field) for name, field in self.columns.items()}
-        """What the terms of each column are, if each of them is a whole value."""
+        """Kind of each column's terms, for columns whose terms are whole values."""
         self.plain = {name: self._plain_form(field) for name, field in self.columns.items() if self._is_plain(name)}
-        """Columns that are read from documents without tantivy, and how their values become those of the table."""
+        """Columns that are read from documents without tantivy, with their conversions."""
         self.readable = frozenset(name for name in self.columns if self._is_readable(name))
-        """Columns whose values can be read back."""
+        """Columns whose values can be read."""
         self._parts: dict[tuple[str, ...], TablePart] = {}
 
     @cached_property
     def mapping(self) -> DocMapping:
-        """How the other engine indexed the columns, in our terms."""
+        """How the other engine indexed the columns, as our mapping."""
         entries = self.fields.entries
         return DocMapping(tuple(_column(f, number, entries[f.name]) for number, f in enumerate(self.schema)))
 
     def part(self, names: Sequence[str]) -> TablePart:
-        """Some columns."""
+        """Return a selection of columns."""
         key = tuple(names)
         known = self._parts.get(key)
         if known is None:
@@ -441,7 +450,7 @@ class ForeignColumns:
 
 
 class TablePart:
-    """Some columns of a table, and how documents become rows of these."""
+    """A selection of table columns, and how documents become their rows."""
 
     def __init__(self, columns: ForeignColumns, names: Sequence[str]) -> None:
         self.schema = pa.schema([columns.columns[name] for name in names])
@@ -453,7 +462,7 @@ class TablePart:
             self.form = DocumentForm(numbers, [form.change for form in self._forms])
 
     def batch(self, columns: Sequence[list[Any]], path: str) -> pa.RecordBatch:
-        """Columns of documents in the types of the table's."""
+        """Return columns of documents in the types of the table."""
         arrays = [_column_array(*column, path) for column in zip(columns, self.schema, self._forms, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
@@ -468,7 +477,7 @@ def _column_array(values: Sequence[Any], field: pa.Field, form: PlainForm, path:
 
 
 def _record(entry: dict[str, Any]) -> str:
-    """What the postings of a field hold besides documents."""
+    """Return what the postings of a field record in addition to documents."""
     indexing = entry.get("options", {}).get("indexing")
     return str(indexing.get("record", "basic")) if isinstance(indexing, dict) else "basic"
 
@@ -478,7 +487,9 @@ def _is_moment(kind: pa.DataType) -> bool:
 
 
 def _column(field: pa.Field, number: int, entry: dict[str, Any]) -> ColumnMapping:
-    """A tantivy field of another engine as a column of ours; what we cannot index alike is `none`."""
+    """Convert a tantivy field of another engine to one of our columns. What we cannot index in the
+    same way is `none`.
+    """
     options = entry.get("options", {})
     indexing = options.get("indexing") or {}
     known = indexing.get("tokenizer") in TOKENIZERS

@@ -1,13 +1,14 @@
-"""Rows by number, out of as few pages as hold them, and which rows can hold a value by the bounds of pages and row groups.
+"""Read rows by number from the pages that hold them, and exclude rows by the bounds of pages and
+row groups.
 
-A search for its best ten reads little: which pages hold them is known before anything is read, so all of them are one call
-to the store. Each is proven by its checksum. Decoded pages are kept in memory beside decoded row groups, each a copy, so
-that none holds others in memory.
+A search for its ten best rows reads little: the needed pages are known in advance, so all of them
+are one call to the store. Each page is verified by its checksum. Decoded pages are cached as
+separate copies, so that none keeps others in memory.
 
-Bounds are those that Parquet keeps, of every 8,192 rows or of every row group: the parts are runs of rows. A split with a
-page table has parts of one page of most columns; a column whose pages lie otherwise (long texts without a dictionary) has
-the bounds of its row groups, and so have the types that are not decoded here. Floating point columns have no bounds: NaN
-has no place there.
+Bounds come from Parquet for every 8,192 rows or for every row group. In a split with a page table,
+most columns have one page per such range. Columns with other page sizes (long texts without a
+dictionary) and types that are not decoded here use the bounds of row groups. Floating-point columns
+have no bounds, because NaN is not ordered.
 """
 
 from __future__ import annotations
@@ -37,22 +38,22 @@ from indextables.splits.read.searchable import FEW_ROWS
 
 Rows = npt.NDArray[np.int64]
 _MARK_BYTES = 200
-"""What it takes to remember that a row group was asked for, about."""
+"""Approximate memory of a record that a row group was requested."""
 _DENSE = 2
-"""From this share of the pages on (one in so many), whole row groups are read."""
+"""If more than one in this many pages is needed, whole row groups are read."""
 
 
 class PickedPages(Struct, frozen=True):
-    """The pages of one column that hold some rows, and where in them the rows are."""
+    """The pages of one column that hold some rows, and the position of the rows in them."""
 
     name: str
     column: ColumnPages
     pages: list[int]
-    """Numbers among the column's pages, ascending."""
+    """Indexes of the pages in the column, ascending."""
     page_of: Sequence[int] | Rows
-    """For each row, which of `pages` holds it."""
+    """For each row the index in `pages` of its page."""
     within: Sequence[int] | Rows
-    """For each row, its place in that page."""
+    """For each row its position in that page."""
 
 
 class PageRows:
@@ -67,7 +68,9 @@ class PageRows:
         content: str,
         decode_groups: Callable[[Sequence[int], Sequence[str]], object],
     ) -> None:
-        """`content` names the rows of this very file in memory, where `decode_groups` keeps columns of row groups."""
+        """`content` identifies the rows of this file in the cache, where `decode_groups` stores
+        columns of row groups.
+        """
         self._source = source
         self._tail = tail
         self._table = table
@@ -77,13 +80,13 @@ class PageRows:
         self._columns: dict[str, PageColumn | None] = {}
 
     def plan(self, numbers: Rows, names: Sequence[str]) -> dict[str, PickedPages]:
-        """The pages to read of those columns that can be read so; none if whole row groups are as well."""
+        """Return the pages to read per column. Empty if reading whole row groups is as good."""
         picked = {name: self._picked(numbers, name) for name in names if self._column(name) is not None}
         touched = sum(len(p.pages) for p in picked.values())
         return picked if touched * _DENSE <= sum(map(_pages_of_groups, picked.values())) else {}
 
     def read(self, picked: Sequence[PickedPages]) -> dict[str, pa.Array | pa.ChunkedArray]:
-        """The rows of a plan, column by column."""
+        """Read the rows of a plan column by column."""
         decoded = {p.name: self._held(p) for p in picked}
         missing = [(p, pages) for p in picked if (pages := [n for n in p.pages if n not in decoded[p.name]])]
         if missing and not self._source.remote:
@@ -100,9 +103,9 @@ class PageRows:
         return {p.name: _rows(p, [decoded[p.name][n] for n in p.pages], self._type(p.name)) for p in picked}
 
     def _kept_whole(self, p: PickedPages, pages: Sequence[int]) -> bool:
-        """Whether row groups of a column of numbers or moments were decoded whole, because more of them is asked for again.
+        """Decode and cache whole row groups of a numeric or time column that is read repeatedly.
 
-        A row group takes as long as a few of its pages do.
+        A row group takes as long as a few of its pages.
         """
         if not pa.types.is_primitive(self._type(p.name)):
             return False
@@ -137,7 +140,7 @@ class PageRows:
         return PickedPages(name, column, pages.tolist(), np.searchsorted(pages, page), numbers - column.starts[page])
 
     def _held(self, p: PickedPages) -> dict[int, pa.Array]:
-        """The pages that are in memory, by themselves or as parts of their row groups."""
+        """Return the cached pages, as single pages or as parts of their row groups."""
         held: dict[int, pa.Array] = {}
         cache, starts, groups = self._cache.pages, p.column.start_list, p.column.group_list
         for page in p.pages:
@@ -153,7 +156,7 @@ class PageRows:
         return held
 
     def _proven(self, numbers: Sequence[int]) -> dict[int, bytes]:
-        """The bytes of pages; neighbours are read together."""
+        """Return the verified bytes of pages. Adjacent pages are read together."""
         runs: list[list[int]] = []
         for number in numbers:
             if runs and runs[-1][-1] == number - 1:
@@ -178,7 +181,7 @@ class PageRows:
         return BadFileError(message, path=self._tail.path, start=start, length=length)
 
     def _decoded(self, p: PickedPages, pages: Sequence[int], data: dict[int, bytes]) -> list[pa.Array]:
-        """The values of each page."""
+        """Return the values of each page."""
         starts, groups = p.column.start_list, p.column.group_list
         rows = [starts[page + 1] - starts[page] for page in pages]
         parts = []
@@ -212,19 +215,19 @@ class PageRows:
 
 
 def _pages_of_groups(p: PickedPages) -> int:
-    """How many pages the row groups have that are touched."""
+    """Return the number of pages in the affected row groups."""
     groups = p.column.group_list
     return sum(p.column.group_pages[group] for group in {groups[page] for page in p.pages})
 
 
 def _numbers(column: ColumnPages, pages: Sequence[int]) -> list[int]:
-    """The numbers of pages in the page table, with those of the dictionaries they need."""
+    """Return the page table indexes of pages, with the dictionaries they need."""
     dictionaries = column.dictionaries[column.groups[list(pages)]]
     return [*column.pages[list(pages)].tolist(), *dictionaries[dictionaries >= 0].tolist()]
 
 
 def _rows(p: PickedPages, pages: Sequence[pa.Array], kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
-    """The values of the rows, in their order."""
+    """Return the values of the rows in order."""
     if not len(p.within):
         return pa.array([], kind)
     if len(p.within) <= FEW_ROWS:
@@ -235,11 +238,11 @@ def _rows(p: PickedPages, pages: Sequence[pa.Array], kind: pa.DataType) -> pa.Ar
 
 
 class RowBounds:
-    """The ranges of columns over the parts of a split."""
+    """The bounds of columns over the parts of a split."""
 
     def __init__(self, tail: SplitFooter) -> None:
         self.starts: Rows = _parts(tail)
-        """The first row of every part, and the number of rows at the end."""
+        """The first row of every part, followed by the number of rows."""
         self.count = len(self.starts) - 1
         self._tail = tail
         self._known: dict[Column, ColumnRange] = {}
@@ -270,7 +273,7 @@ class RowBounds:
         return ColumnRange(low.take(at), high.take(at), (null_counts != sizes)[group], (null_counts != 0)[group])
 
     def _of_pages(self, column: Column, leaf: int) -> ColumnRange | None:
-        """The bounds of the column's pages, if each part is one page of it."""
+        """Return the bounds of the column's pages if each part is one page."""
         table = self._tail.pages
         if table is None or self.count == self._tail.metadata.num_row_groups:
             return None  # row groups of one page say the same, and are decoded already
@@ -294,7 +297,7 @@ def _parts(tail: SplitFooter) -> Rows:
 
 
 def _joined(groups: list[PageBounds | None], kind: pa.DataType, count: int) -> ColumnRange | None:
-    """The bounds of all row groups one after another; None if they are not those of so many pages."""
+    """Concatenate the bounds of all row groups, or return None if their number of pages differs."""
     bounds = [group for group in groups if group is not None]
     if len(bounds) != len(groups) or any(group.nulls is None for group in bounds):
         return None
@@ -308,7 +311,7 @@ def _joined(groups: list[PageBounds | None], kind: pa.DataType, count: int) -> C
 
 
 def _values(raw: list[bytes], absent: npt.NDArray[np.bool_], kind: pa.DataType) -> pa.Array | None:
-    """Bounds as Parquet writes them, in the type of their column; None for a type that is not decoded here."""
+    """Decode bounds to the type of their column, or return None for unsupported types."""
     if len(raw) != len(absent):
         return None
     if pa.types.is_string(kind):

@@ -43,7 +43,7 @@ from indextables.splits.read.searchable import FEW_ROWS, rows_at
 
 
 def open_footer(source: SplitSource, footer_start: int | None, cache: SplitCache) -> SplitFooter:
-    """The proven end of a split. A split never changes, so what was proven once is used again for the same file."""
+    """Return the verified end of a split. It is cached, because a split never changes."""
     known = cache.tails.get(source.identity)
     if isinstance(known, SplitFooter) and footer_start in (None, known.footer_start):
         return known
@@ -76,11 +76,15 @@ def _key(source: SplitSource, footer_start: int) -> str:
 
 
 SMALL_BYTES = 1 << 20
-"""A remote split of up to so many bytes is fetched whole: a request more takes longer than the rest of its bytes."""
+"""Remote splits up to this size are fetched completely: another request takes longer than the
+remaining bytes.
+"""
 
 
 class SmallSource:
-    """A small remote split: one request for all of it when its end is not known yet, and then its bytes from memory."""
+    """A small remote split: one request for all of it if its end is not known yet, then its bytes
+    from memory.
+    """
 
     remote = True
 
@@ -95,11 +99,11 @@ class SmallSource:
         self._cache.files.put(self.identity, data, len(data))
 
     def forget(self) -> None:
-        """Give up the bytes in memory."""
+        """Release the bytes in memory."""
         self._cache.files.drop(self.identity)
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """From memory while the split is there, else from the store."""
+        """Read from memory while the split is there, otherwise from the store."""
         data = self._cache.files.get(self.identity)
         if data is None or any(start < 0 or start + length > len(data) for start, length in ranges):
             return self._source.read_many(ranges)
@@ -107,7 +111,7 @@ class SmallSource:
 
 
 class NoDamagedCopy:
-    """Within it, bytes that cannot be proven are not kept: whoever tries again asks the store again."""
+    """Do not cache bytes whose verification failed, so that the next attempt reads the store again."""
 
     def __init__(self, source: SplitSource) -> None:
         self._source = source
@@ -122,18 +126,22 @@ class NoDamagedCopy:
 
 
 WINDOW_BYTES = 16 << 20
-"""Compressed bytes of a read that are held at once when many rows stream by."""
+"""Compressed bytes held at once when many rows are streamed."""
 _FEW_PAGES = 3
-"""A split with no more pages than this for each column is read by row groups: there is nothing to leave out."""
+"""A split with at most this many pages per column is read by row groups."""
 _THREADS_BYTES = 1 << 20
-"""Fewer compressed bytes are decoded in less time than a pool of threads takes to wake up."""
+"""Up to this many compressed bytes are decoded without a thread pool, which takes longer to wake
+up.
+"""
 Groups = npt.NDArray[np.int64]
 
 
 def read_groups(
     source: SplitSource, tail: SplitFooter, groups: Sequence[int], columns: Sequence[str], *, codes: bool = False
 ) -> pa.Table:
-    """These columns of these row groups; every chunk is proven before it is decoded. `codes`: texts may be codes."""
+    """Read columns of row groups. Every chunk is verified before it is decoded. With `codes`, texts
+    may be codes.
+    """
     if not groups:
         return tail.schema_of(columns).empty_table()
     return _decoded(_proven_file(source, tail, groups, columns), tail, groups, columns, codes=codes)
@@ -142,9 +150,9 @@ def read_groups(
 def read_each_group(
     source: SplitSource, tail: SplitFooter, groups: Sequence[int], columns: Sequence[str]
 ) -> Iterator[pa.Table]:
-    """The same, a table for each row group, all fetched in one call: what one of them holds in memory is its own.
+    """Read each row group as a table of its own; all are fetched in one call.
 
-    Texts with a dictionary are codes, which take less memory and are picked in less time.
+    Texts with a dictionary are codes, which take less memory and are selected faster.
     """
     file = _proven_file(source, tail, groups, columns)
     return (_decoded(file, tail, [group], columns, codes=True) for group in groups)
@@ -182,19 +190,19 @@ def _decoded(
 
 
 def _coded(tail: SplitFooter, groups: Sequence[int], columns: Sequence[str]) -> list[int]:
-    """The leaves of texts that have a dictionary in these row groups."""
+    """Return the leaves of texts with a dictionary in these row groups."""
     texts = [tail.leaves[name].start for name in columns if pa.types.is_string(tail.schema.field(name).type)]
     chunks = {leaf: [tail.metadata.row_group(group).column(leaf) for group in groups] for leaf in texts}
     return [leaf for leaf, some in chunks.items() if all(chunk.has_dictionary_page for chunk in some)]
 
 
 def _with_codes(field: pa.Field, read: pa.Field) -> pa.Field:
-    """A field as it should be, its values as codes if they were read so."""
+    """Return a field with dictionary type if its values were read as codes."""
     return field.with_type(read.type) if pa.types.is_dictionary(read.type) else field
 
 
 def _in_full(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """A table whose texts are no codes any more."""
+    """Return a table with codes replaced by texts."""
     return table if table.schema.equals(schema) else table.cast(schema)
 
 
@@ -203,7 +211,7 @@ def _leaves(tail: SplitFooter, columns: Sequence[str]) -> list[int]:
 
 
 def windows(tail: SplitFooter, groups: Groups, columns: Sequence[str]) -> Iterator[list[int]]:
-    """Row groups in runs whose chunks fit into memory comfortably."""
+    """Group row groups so that the chunks of each group fit into memory."""
     places = tail.leaves
     leaves = [leaf for name in columns for leaf in places[name]]
     sizes = tail.places[:, leaves, 1].sum(axis=1)
@@ -220,7 +228,7 @@ def windows(tail: SplitFooter, groups: Groups, columns: Sequence[str]) -> Iterat
 
 
 class _ProvenChunks:
-    """A file that has only the bytes that were fetched; reading any others is an error, never zeros."""
+    """A file that has only the fetched bytes. Reading other bytes is an error instead of zeros."""
 
     def __init__(self, path: str, size: int, ranges: Sequence[tuple[int, int]], data: Sequence[bytes]) -> None:
         pieces = sorted((start, piece) for (start, _), piece in zip(ranges, data, strict=True))
@@ -268,7 +276,7 @@ Rows = npt.NDArray[np.int64]
 
 
 class SplitReader:
-    """An open split. Cheap to keep, not to be pickled; opened after a fork, never before."""
+    """An open split. Cheap to keep, not picklable; to be opened after a fork."""
 
     def __init__(self, source: SplitSource, tail: SplitFooter, cache: SplitCache) -> None:
         self._source = source
@@ -279,7 +287,7 @@ class SplitReader:
     def open(
         cls, source: SplitSource, *, footer_start: int | None = None, cache: SplitCache | None = None
     ) -> SplitReader:
-        """Open a split of ours. One read when the footer start is known from the log."""
+        """Open one of our splits. One read if the log names the footer start."""
         cache = cache or SplitCache.default()
         return cls(source, open_footer(source, footer_start, cache), cache)
 
@@ -290,17 +298,17 @@ class SplitReader:
 
     @property
     def schema(self) -> pa.Schema:
-        """Columns and types of the rows in the file (partition columns are not among them)."""
+        """Columns and types of the rows in the file, without partition columns."""
         return self._tail.schema
 
     @property
     def num_rows(self) -> int:
-        """How many rows the split has."""
+        """Number of rows in the split."""
         return self._tail.table.rows
 
     @property
     def stored_rows(self) -> int:
-        """The same: what is deleted stands in the log, not in the split."""
+        """Number of rows, because deletions are recorded in the log and not in the split."""
         return self._tail.table.rows
 
     @property
@@ -320,7 +328,7 @@ class SplitReader:
 
     @property
     def incomplete(self) -> Mapping[str, IncompleteValues]:
-        """Values that the index does not hold completely, by column."""
+        """Values that the index holds only partly, by column."""
         return self._tail.incomplete
 
     @property
@@ -330,16 +338,20 @@ class SplitReader:
 
     @cached_property
     def _content(self) -> str:
-        """What names the rows of this very file in memory; another file at the same path has another name."""
+        """Identifier of the rows of this file in the cache. Another file at the same path has
+        another one.
+        """
         return f"{self._source.identity}:{self._tail.digest}"
 
     @property
     def tail(self) -> SplitFooter:
-        """The end of the file, decoded."""
+        """The decoded end of the file."""
         return self._tail
 
     def read_rows(self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
-        """Rows by number (in the order given, repeats allowed), by mask, or all; the wanted columns only."""
+        """Read rows by number (in the given order, with repeats), by mask, or all, with the
+        requested columns.
+        """
         names = self._columns(columns)
         if rows is None and names:
             return read_groups(self._source, self._tail, range(self._tail.metadata.num_row_groups), names)
@@ -351,9 +363,9 @@ class SplitReader:
     def iter_rows(
         self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None, codes: bool = False
     ) -> Iterator[pa.RecordBatch]:
-        """The same rows in file order as a stream, in bounded memory. Row numbers must ascend.
+        """Stream the rows in file order in bounded memory. Row numbers must ascend.
 
-        With `codes`, texts that have a dictionary may come as its codes, each batch with its own.
+        With `codes`, texts with a dictionary may be codes, with a dictionary per batch.
         """
         names = self._columns(columns)
         numbers = self._numbers(rows)
@@ -372,7 +384,7 @@ class SplitReader:
             yield from self._picked(np.array(run), here, names, codes=codes).to_batches()
 
     def _picked(self, groups: Rows | None, numbers: Rows, names: Sequence[str], *, codes: bool = False) -> pa.Table:
-        """Rows by number, out of pages or of the row groups that hold them; what was decoded is kept in memory."""
+        """Read rows by number from pages or row groups, and cache what was decoded."""
         plan = self._pages.plan(numbers, names) if self._pages is not None and len(numbers) else {}
         groups = self._groups_of(numbers) if groups is None and len(plan) < len(names) else groups
         if not plan:
@@ -422,7 +434,9 @@ class SplitReader:
         return table.take(pa.array(places))
 
     def _decoded_groups(self, groups: Sequence[int], names: Sequence[str]) -> list[pa.Table]:
-        """These columns of each row group: from memory, and what is not there in one read of the file."""
+        """Return these columns of each row group from the cache, and the missing ones from one
+        read.
+        """
         pages, content = self._cache.pages, self._content
         held = {(g, n): pages.get((content, g, n)) for g in groups for n in names}
         absent = [key for key, column in held.items() if column is None]
@@ -437,19 +451,21 @@ class SplitReader:
         return [pa.table([held[g, n] for n in names], names=list(names)) for g in groups]
 
     def decides(self, bound: Predicate) -> bool:  # noqa: ARG002
-        """Never: bounds of many rows say what is possible."""
+        """Return False: bounds of many rows only show what is possible."""
         return False
 
     def rows_with(self, column: str, terms: Sequence[str]) -> Mask | None:  # noqa: ARG002
-        """Nothing without opening the index, which tells it better."""
+        """Return None: the index answers this better."""
         return None
 
     def may_match(self, bound: Predicate) -> Mask | None:
-        """FALSE for rows that a predicate bound to this split's schema cannot be true for; None if nothing is known."""
+        """Return FALSE for rows for which a predicate bound to this split's schema cannot be true,
+        or None.
+        """
         return np.repeat(ranges_may_match(bound, self._bounds), np.diff(self._bounds.starts))
 
     def group_bounds(self, column: str) -> tuple[Rows, ColumnRange] | None:
-        """The first row of every part of the split, and the bounds of a column in each."""
+        """Return the first row of every part of the split, and the bounds of a column in each."""
         if not self._tail.metadata.num_row_groups:
             return None
         kind = self.schema.field(column).type
@@ -462,10 +478,12 @@ class SplitReader:
     def open_index(
         self, fields: Iterable[str], *, positions: bool = False, norms: bool = False, mask: RowMask | None = None
     ) -> IndexDirectory | MaskedIndex:
-        """The index with the data of these tantivy fields, proven and present. Close the view after use.
+        """Open the index with the verified data of these tantivy fields. The caller closes the
+        view.
 
-        `positions` for phrases, `norms` for scores. A field outside the list must not be searched: tantivy would find
-        nothing there, in silence. Rows that a `mask` does not leave are deleted documents.
+        `positions` are for phrases, `norms` for scores. A field outside the list must not be
+        searched: tantivy would find nothing, without an error. Rows outside of `mask` are deleted
+        documents.
         """
         opening = self._source, self._tail, self.mapping, self._cache
         view = IndexDirectory.open(*opening) if mask is None else MaskedIndex.open(*opening, mask)
@@ -479,7 +497,7 @@ class SplitReader:
 
     @property
     def segment(self) -> StoredSegment:
-        """The whole index, for merging."""
+        """Return the whole index for merging."""
         return StoredSegment(self._source, self._tail)
 
     def _columns(self, columns: Sequence[str] | None) -> list[str]:
@@ -509,7 +527,7 @@ class SplitReader:
         return np.flatnonzero(np.bincount(groups, minlength=len(self._tail.group_starts)))
 
     def _places(self, groups: Rows, numbers: Rows) -> Rows:
-        """Where rows are in a table that holds only some row groups."""
+        """Return the positions of rows in a table that holds only some row groups."""
         starts = self._tail.group_starts
         lengths = np.diff(starts)[groups]
         offsets = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.int64)
@@ -519,5 +537,7 @@ class SplitReader:
 
 
 def open_term_count(reader: SplitReader, field: str, text: str) -> int | None:
-    """How many rows of a split hold a term of a field, where its dictionary is open already; else None."""
+    """Return how many rows of a split hold a term of a field if its dictionary is already open, or
+    None.
+    """
     return IndexDirectory.term_count(reader.tail, reader._cache, field, text)

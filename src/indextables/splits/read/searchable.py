@@ -1,7 +1,8 @@
-"""What a search needs of a split, and no more: rows by number, the index by field. Readers provide it.
+"""Interface of a split for searches: rows by number, index by field.
 
-`SplitReader` is one; a foreign split (no index that tantivy opens) is another, whose `indexed` is False: its queries are
-answered by its rows with the same analyzers, of which its terms leave only the possible ones.
+`SplitReader` implements it. So does the reader of foreign splits, whose `indexed` is False because
+tantivy cannot open their index: queries are answered by their rows with the same analyzers,
+preselected by terms.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from indextables.splits.index.values import IncompleteValues
 Rows = npt.NDArray[np.int64]
 """Row numbers of one split, ascending."""
 Mask = npt.NDArray[np.bool_]
-"""One truth value per row of a split."""
+"""One boolean per row of a split."""
 
 
 class SearcherView(Protocol):
-    """A tantivy index of one segment whose doc ids are the row numbers of the file, open until it is left."""
+    """An open tantivy index of one segment whose document ids are the row numbers of the file."""
 
     @property
     def index(self) -> tantivy.Index:
@@ -37,17 +38,21 @@ class SearcherView(Protocol):
 
     @property
     def folder(self) -> Path:
-        """Where its `meta.json` and components are (files or links); a large row set is found through links to them."""
+        """Folder of its `meta.json` and components (files or links). Large row sets are found
+        through links to them.
+        """
 
     @property
     def living(self) -> Rows | None:
-        """The documents that are not deleted, as which the split's rows are numbered; None if all live."""
+        """The documents that are not deleted, in the numbering of the split's rows; None if all
+        live.
+        """
 
     def recall(self, name: Hashable) -> Any:
-        """What was found in this very index under a name, as long as it is in memory; else None."""
+        """Return a cached result for this index, or None."""
 
     def remember(self, name: Hashable, value: Any, size: int) -> None:
-        """Keep what was found, within the bound on memory."""
+        """Cache a result within the memory limit."""
 
     def __enter__(self) -> SearcherView: ...
 
@@ -57,19 +62,19 @@ class SearcherView(Protocol):
 
 
 class Searchable(Protocol):
-    """A split as a search sees it."""
+    """A split as a search uses it."""
 
     @property
     def path(self) -> str:
-        """Where the split lies, for messages."""
+        """The split's location in messages."""
 
     @property
     def num_rows(self) -> int:
-        """Rows of the split."""
+        """Number of rows of the split."""
 
     @property
     def stored_rows(self) -> int:
-        """Rows of its file, deleted ones among them: what the figures of its index are about."""
+        """Number of rows in its file including deleted ones, the basis of index statistics."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -85,41 +90,49 @@ class Searchable(Protocol):
 
     @property
     def incomplete(self) -> Mapping[str, IncompleteValues]:
-        """Values that the index does not hold completely, by column."""
+        """Values that the index holds only partly, by column."""
 
     @property
     def stats(self) -> ReadStats:
         """Requests and bytes so far."""
 
     def read_rows(self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows with these numbers in that order (None: every row), with only the named columns."""
+        """Return the rows with these numbers in that order (None: every row), with only the named
+        columns.
+        """
 
     def iter_rows(
         self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None, codes: bool = False
     ) -> Iterator[pa.RecordBatch]:
-        """The same in file order as a stream, in bounded memory. With `codes`, texts may be codes of a dictionary."""
+        """Stream the rows in file order in bounded memory. With `codes`, texts may be dictionary
+        codes.
+        """
 
     def may_match(self, bound: Predicate) -> Mask | None:
-        """FALSE for rows that a bound predicate cannot be true for, by statistics alone; None if nothing is known."""
+        """Return FALSE for rows for which a bound predicate cannot be true, by statistics alone, or
+        None.
+        """
 
     def decides(self, bound: Predicate) -> bool:
-        """Whether what `may_match` says of a bound predicate is the answer, so that no row need be read."""
+        """Return whether `may_match` is exact for a bound predicate, so that no row must be read."""
 
     def rows_with(self, column: str, terms: Sequence[str]) -> Mask | None:
-        """Rows that hold all of some terms of a column, where the split has no index to open; None if not known."""
+        """Return the rows that hold all of some terms of a column in a split without an index to
+        open, or None.
+        """
 
     def group_bounds(self, column: str) -> tuple[Rows, ColumnRange] | None:
-        """The first row of every row group and the bounds of a column in each of them; None if nothing is known."""
+        """Return the first row of every row group and the bounds of a column in each, or None."""
 
     def open_index(self, fields: Iterable[str], *, positions: bool = False, norms: bool = False) -> SearcherView:
-        """The index with the data of these tantivy fields (`c0`, …) present, checked and safe to search."""
+        """Return the index with the verified data of these tantivy fields (`c0`, …)."""
 
 
 FEW_ROWS = 32
 
 
 def rows_at(table: pa.Table, places: Rows) -> pa.Table:
-    """These rows, in this order; repeats allowed."""
+    """Return these rows in this order; repeats are allowed."""
     if 0 < len(places) <= FEW_ROWS:
         # Combined, so that a few rows do not keep the whole of what they were cut from in memory.
         return pa.concat_tables([table.slice(place, 1) for place in places.tolist()]).combine_chunks()

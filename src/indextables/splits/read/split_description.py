@@ -50,7 +50,9 @@ _LOG_TYPES = {"json_object": "object", "ip_addr": "ip", "date": "datetime"}
 
 
 class SplitDescription(Struct, frozen=True):
-    """A split by its own words. Another engine's has no mapping of ours and says nothing of where it belongs."""
+    """A split described by its own content. One of another engine has no mapping of ours and no
+    origin.
+    """
 
     path: str
     size: int
@@ -60,10 +62,10 @@ class SplitDescription(Struct, frozen=True):
     mapping: DocMapping | None = None
     info: SplitInfo | None = None
     foreign_mapping: str | None = None
-    """How another engine's split is indexed, in the words that its engine has for it in the log."""
+    """The index of another engine's split, in that engine's log format."""
 
     def add_action(self, partition_values: dict[str, str | None], *, modification_time: int) -> AddAction:
-        """The log entry of the split."""
+        """Return the add action of the split."""
         if self.info is not None:
             return self.info.add_action(
                 self.path, partition_values=partition_values, modification_time=modification_time
@@ -79,7 +81,7 @@ class SplitDescription(Struct, frozen=True):
 
 
 def describe_split(source: SplitSource) -> SplitDescription:
-    """What the file says; BadFileError or UnsupportedError if it cannot be read."""
+    """Describe a split from its file. Raises BadFileError or UnsupportedError if it cannot be read."""
     try:
         footer = read_footer(source)
     except BadFileError:
@@ -115,7 +117,7 @@ def _info(source: SplitSource, footer: SplitFooter) -> SplitInfo:
 
 
 def _foreign(source: SplitSource) -> SplitDescription:
-    """Another engine's split: its fields as columns of the types that come nearest."""
+    """Describe another engine's split: its fields as columns of the nearest types."""
     with tempfile.TemporaryDirectory(prefix="indextables-foreign-") as folder:
         unbundle(source, read_directory(source), Path(folder))
         try:
@@ -130,7 +132,7 @@ def _foreign(source: SplitSource) -> SplitDescription:
 
 
 def _doc_mapping_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """A field of a tantivy schema as an entry of the doc mapping that its engine records for it."""
+    """Return a field of a tantivy schema as an entry of the doc mapping that its engine records."""
     options = entry.get("options", {})
     indexing = options.get("indexing") or {}
     words = {key: indexing[key] for key in ("tokenizer", "record") if key in indexing}
@@ -147,14 +149,15 @@ _PIECE_BYTES = 8 << 20
 
 
 def _rows_end(footer: SplitFooter) -> int:
-    """The byte at which the rows of a split end and its index begins."""
+    """Return the byte at which the rows of a split end and its index begins."""
     return min((r.offset for part in footer.table.components for r in part.ranges), default=footer.footer_start)
 
 
 def check_end(source: SplitSource, schema: pa.Schema, *, footer_start: int | None) -> tuple[int, int | None]:
-    """The number of rows that the end of a split speaks of, and the byte at which they end, of another engine's None.
+    """Return the row count in a split's end and the byte at which the rows end (None for another
+    engine).
 
-    BadFileError or UnsupportedError if it cannot be read.
+    Raises BadFileError or UnsupportedError if it cannot be read.
     """
     footer = _own_footer(source, footer_start)
     if footer is not None:
@@ -164,7 +167,9 @@ def check_end(source: SplitSource, schema: pa.Schema, *, footer_start: int | Non
 
 
 def check_bytes(source: SplitSource, schema: pa.Schema, *, footer_start: int | None) -> Iterator[pa.RecordBatch]:
-    """Every row of a split, after every byte of it was checked; BadFileError at the first that is wrong."""
+    """Yield every row of a split after verifying all its bytes. Raises BadFileError for the first
+    damage.
+    """
     footer = _own_footer(source, footer_start)
     if footer is None:
         with closing(ForeignReader.open(source, schema)) as reader:
@@ -178,7 +183,7 @@ def check_bytes(source: SplitSource, schema: pa.Schema, *, footer_start: int | N
 
 
 def _own_footer(source: SplitSource, footer_start: int | None) -> SplitFooter | None:
-    """The end of a split of ours; None for another engine's."""
+    """Return the end of one of our splits, or None for another engine's."""
     try:
         return read_footer(source, footer_start)
     except BadFileError:
@@ -199,7 +204,7 @@ def _check_range(source: SplitSource, field_range: FieldRange) -> None:
 
 
 class ComponentSize(Struct, frozen=True):
-    """The bytes of one component, of one column where it belongs to one."""
+    """The bytes of one component, of one column if it belongs to one."""
 
     component: str
     field: str | None
@@ -207,7 +212,7 @@ class ComponentSize(Struct, frozen=True):
 
 
 def component_sizes(source: SplitSource, *, footer_start: int | None = None) -> list[ComponentSize]:
-    """The components of a split of either kind; of another engine's bundle, its files by their extension."""
+    """Return the components of a split; of another engine's bundle its files by extension."""
     try:
         sizes = _sizes(read_footer(source, footer_start))
     except BadFileError:

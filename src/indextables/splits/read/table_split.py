@@ -1,10 +1,8 @@
-"""A split seen as a part of its table: with the partition columns it does not store and the columns added after it, and
-without the rows that are deleted.
+"""A split as part of its table: with partition columns and later columns, and without deleted rows.
 
-Rows of a `TableSplit` are numbered without the deleted ones: whoever reads, counts or searches it cannot meet them. The
-numbers in the file are `places`; a deletion vector names rows by those.
-
-`open_split` opens either kind: one of ours, or another engine's bundle.
+Rows of a `TableSplit` are numbered without the deleted ones, so no reader, count or search can
+return them. Their numbers in the file are `places`; a deletion vector names rows by those.
+`open_split` opens our splits and bundles of another engine.
 """
 
 from __future__ import annotations
@@ -46,9 +44,10 @@ def open_split(
     num_records: int | None = None,
     cache: SplitCache | None = None,
 ) -> SplitReader | ForeignReader:
-    """A reader for the split; `schema` (the table's, without partition columns) types a foreign split's values.
+    """Open a reader for the split; `schema` (the table's without partition columns) types a foreign
+    split's values.
 
-    A number of records that differs from what the log says is `BadFileError`.
+    A row count that differs from the log raises `BadFileError`.
     """
     reader = _open(source, schema, footer_start, cache)
     METRICS.count("splits_opened_total")
@@ -59,9 +58,10 @@ def open_split(
 
 
 class _BundlesExpected:
-    """Whether the split that was opened last was another engine's: then the next is looked at as such a one first.
+    """Whether the last opened split was another engine's, in which case the next is tried as one
+    first.
 
-    Tables have splits of one kind as a rule, and what is guessed wrong only takes a read more.
+    A table usually has splits of one kind; a wrong guess costs one read.
     """
 
     last = False
@@ -91,7 +91,7 @@ def _ends_as_bundle(source: SplitSource) -> bool:
 
 
 class SplitEntry(Struct, frozen=True):
-    """What the log says of a split, as far as reading it needs; plain values that travel."""
+    """The log entry of a split, as far as reading needs it; plain picklable values."""
 
     path: str
     size: int
@@ -101,15 +101,16 @@ class SplitEntry(Struct, frozen=True):
     vector: str | None
     """Its deletion vector."""
     deleted: int | None
-    """How many rows that names; `num_records` does not count them."""
+    """Number of rows in the deletion vector; `num_records` does not count them."""
     certain: bool = False
-    """Whether every row is known to match the predicate of the scan, so that nobody need look."""
+    """Whether every row is known to match the predicate of the scan, so that it is not evaluated.
+    """
     warm: bool = False
-    """Whether who reads it first fetches its indexes for later searches too (`prewarm.enabled`)."""
+    """Whether the first reader also fetches its indexes for later searches (`prewarm.enabled`)."""
 
     @property
     def stored_records(self) -> int | None:
-        """Rows in the file."""
+        """Number of rows in the file."""
         return None if self.num_records is None else self.num_records + (self.deleted or 0)
 
 
@@ -132,27 +133,29 @@ class TableSplit:
         self._schemas: dict[tuple[str, ...], pa.Schema] = {}
 
     def places(self, rows: Rows) -> Rows:
-        """The numbers in the file of rows of this split."""
+        """Return the numbers in the file of rows of this split."""
         return rows if self.mask is None else self.mask.living[rows]
 
     @property
     def path(self) -> str:
-        """Where the split lies."""
+        """The split's location."""
         return self.reader.path
 
     @property
     def num_rows(self) -> int:
-        """Rows of the split that are part of the table."""
+        """Number of rows of the split that are part of the table."""
         return self.reader.num_rows if self.mask is None else len(self.mask.living)
 
     @property
     def stored_rows(self) -> int:
-        """Rows of the file."""
+        """Number of rows in the file."""
         return self.reader.num_rows
 
     @cached_property
     def mapping(self) -> DocMapping:
-        """How the stored columns are indexed. One that is indexed otherwise than the table decided counts as not indexed."""
+        """How the stored columns are indexed. A column whose index contradicts the table's decision
+        counts as not indexed.
+        """
         return under_decisions(self.reader.mapping, decided_columns(self.schema))
 
     @property
@@ -162,18 +165,18 @@ class TableSplit:
 
     @cached_property
     def incomplete(self) -> Mapping[str, IncompleteValues]:
-        """Values of living rows that the index does not hold completely, by column."""
+        """Values of living rows that the index holds only partly, by column."""
         if self.mask is None:
             return self.reader.incomplete
         return {name: keep_living(values, self.mask.alive) for name, values in self.reader.incomplete.items()}
 
     @property
     def stats(self) -> ReadStats:
-        """What was read of the split so far."""
+        """Reads of the split so far."""
         return self.reader.stats
 
     def read_rows(self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
-        """Rows by number, by mask, or all, with the table's columns."""
+        """Return rows by number, by mask, or all, with the table's columns."""
         names = self.schema.names if columns is None else list(columns)
         stored = self._stored(names)
         if stored or not names:
@@ -184,7 +187,7 @@ class TableSplit:
     def iter_rows(
         self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None, codes: bool = False
     ) -> Iterator[pa.RecordBatch]:
-        """The same as a stream, in file order. With `codes`, texts may be codes of a dictionary."""
+        """Stream the rows in file order. With `codes`, texts may be dictionary codes."""
         names = self.schema.names if columns is None else list(columns)
         stored = self._stored(names)
         if not stored:
@@ -199,25 +202,25 @@ class TableSplit:
             yield from (self._coded(table, names) if codes else self._complete(table, names)).to_batches()
 
     def may_match(self, bound: Predicate) -> Mask | None:
-        """Rows that a predicate cannot be true for, as far as the split's stored columns tell."""
+        """Return the rows for which a predicate cannot be true, as far as the stored columns show."""
         columns = columns_of(bound)
         as_stored = set(self._stored(columns)) == set(columns) and all(self._is_as_stored(name) for name in columns)
         possible = self.reader.may_match(bound) if as_stored else None
         return possible if possible is None or self.mask is None else possible[self.mask.living]
 
     def decides(self, bound: Predicate) -> bool:
-        """Whether another engine's terms are the answer."""
+        """Return whether another engine's terms are an exact answer."""
         return isinstance(self.reader, ForeignReader) and self.reader.decides(bound)
 
     def rows_with(self, column: str, terms: Sequence[str]) -> Mask | None:
-        """Rows that can hold all of some terms, where another engine's terms tell; None if they do not."""
+        """Return the rows that can hold all of some terms of another engine's index, or None."""
         if not isinstance(self.reader, ForeignReader) or column not in self._present:
             return None
         possible = self.reader.rows_with(column, terms)
         return possible if possible is None or self.mask is None else possible[self.mask.living]
 
     def group_bounds(self, column: str) -> tuple[Rows, ColumnRange] | None:
-        """The bounds of a column that is stored as the table has it."""
+        """Return the bounds of a column that is stored with the table's type."""
         stored = column in self._stored([column]) and self._is_as_stored(column)
         groups = self.reader.group_bounds(column) if stored else None
         if groups is None or self.mask is None:
@@ -226,23 +229,26 @@ class TableSplit:
         return np.searchsorted(self.mask.living, starts).astype(np.int64), bounds
 
     def stored_type(self, column: str) -> pa.DataType | None:
-        """The type that a column has in the file; None if the file does not have it."""
+        """Return the type of a column in the file, or None if it is missing."""
         return self.reader.schema.field(column).type if column in self._present else None
 
     def _is_as_stored(self, column: str) -> bool:
-        """Whether a stored column has the table's type; statistics of a narrower one are not those of the wider."""
+        """Return whether a stored column has the table's type; statistics of a narrower type do not
+        apply.
+        """
         return bool(self.reader.schema.field(column).type == self._kind(column))
 
     def open_index(self, fields: Iterable[str], *, positions: bool = False, norms: bool = False) -> SearcherView:
-        """The split's index, in which deleted rows are deleted documents."""
+        """Open the split's index, in which deleted rows are deleted documents."""
         if isinstance(self.reader, ForeignReader):
             return self.reader.open_index(fields, positions=positions, norms=norms)
         return self.reader.open_index(fields, positions=positions, norms=norms, mask=self.mask)
 
     def prewarm(self, columns: Collection[str]) -> set[str]:
-        """Fetch the indexes of some columns (of all, where none is named) into the local cache; returns whose there are.
+        """Fetch the indexes of some or all columns into the local cache and return the indexed
+        columns.
 
-        Nothing is kept of a split of another engine.
+        Nothing is cached for a split of another engine.
         """
         known = [column for column in self.mapping.indexed if not columns or column.name in columns]
         if known and self.indexed and not isinstance(self.reader, ForeignReader):
@@ -252,13 +258,15 @@ class TableSplit:
         return {column.name for column in known}
 
     def term_count(self, field: str, text: str) -> int | None:
-        """How many rows hold a term, if an open dictionary says so; None where it is closed, or rows are deleted."""
+        """Return how many rows hold a term if its dictionary is open and no row is deleted, or
+        None.
+        """
         if self.mask is not None or isinstance(self.reader, ForeignReader):
             return None
         return open_term_count(self.reader, field, text)
 
     def _in_file(self, rows: Rows | Mask | None) -> Rows | Mask | None:
-        """Rows as the reader numbers them."""
+        """Return rows in the numbering of the reader."""
         if self.mask is None:
             return rows
         return self.mask.living if rows is None else self.mask.living[np.asarray(rows)]
@@ -271,7 +279,7 @@ class TableSplit:
 
     @cached_property
     def _present(self) -> frozenset[str]:
-        """The columns of the file that are columns of the table."""
+        """Return the columns of the file that are columns of the table."""
         return frozenset(self.reader.schema.names) - frozenset(self._constants)
 
     def _complete(self, rows: pa.Table, names: Sequence[str]) -> pa.Table:
@@ -281,7 +289,7 @@ class TableSplit:
         return pa.table([self._column(rows, name) for name in names], schema=schema)
 
     def _coded(self, rows: pa.Table, names: Sequence[str]) -> pa.Table:
-        """`_complete`, but for texts that are codes, which stay so."""
+        """Return the rows like `_complete`, but keep dictionary codes of texts."""
         coded = {
             field.name
             for field in rows.schema
@@ -330,9 +338,9 @@ def open_table_split(
     cache: SplitCache | None = None,
     ranges: RangeSettings = AS_USUAL,
 ) -> TableSplit:
-    """Open a split of a table. A record count that is not the log's is a BadFileError.
+    """Open a split of a table. A row count that differs from the log raises BadFileError.
 
-    `ranges` says which parts of a remote one are fetched as one.
+    `ranges` controls which ranges of a remote file are combined.
     """
     source = open_source(store, entry.path, size=entry.size, ranges=ranges)
     return _open_table_split(source, entry, schema, partition_columns, cache, store)
@@ -347,10 +355,11 @@ def shared_table_split(
     cache: SplitCache,
     ranges: RangeSettings = AS_USUAL,
 ) -> TableSplit:
-    """The same, opened once by a process for as long as the file, what the log says of it and the table's columns stay.
+    """Open a split once per process, as long as the file, its log entry and the table's columns are
+    unchanged.
 
-    It counts the reads of all who use it. Another engine's bundle counts with its size: what was read of it stays in
-    memory, and tantivy may have unpacked it.
+    Its read counters cover all users. Another engine's bundle counts with its size, because its
+    content stays in memory and may be unpacked on disk.
     """
     source = open_source(store, entry.path, size=entry.size, ranges=ranges)
     known = _opened_before(source, store, entry, schema, partition_columns, cache, ranges)
@@ -373,7 +382,7 @@ def opened_table_split(
     cache: SplitCache,
     ranges: RangeSettings = AS_USUAL,
 ) -> TableSplit | None:
-    """The same if this process has it open; else None."""
+    """Return the split if this process has it open, or None."""
     source = open_source(store, entry.path, size=entry.size, ranges=ranges)
     return _opened_before(source, store, entry, schema, partition_columns, cache, ranges)
 
@@ -394,11 +403,11 @@ def _opened_before(
 
 
 _KEPT_FACTOR = 4
-"""What terms of another engine take in memory once they are decoded, against their size in the file."""
+"""Ratio of decoded terms of another engine in memory to their size in the file."""
 
 
 class _OpenedSplit(Struct, frozen=True):
-    """A split and what it was opened for."""
+    """A split and the parameters it was opened with."""
 
     split: TableSplit
     store: Store
@@ -415,7 +424,9 @@ class _OpenedSplit(Struct, frozen=True):
         partition_columns: Sequence[str],
         ranges: RangeSettings,
     ) -> bool:
-        """Whether it would be opened in just the same way. A remote store must be the very one: it has credentials."""
+        """Return whether it would be opened in the same way. A remote store must be the same
+        object, because it has credentials.
+        """
         if (store is not self.store or ranges != self.ranges) and store.local_path(entry.path) is None:
             return False
         if entry is not self.entry and _without_certainty(entry) != _without_certainty(self.entry):
@@ -450,7 +461,9 @@ def _open_table_split(
 def row_mask(
     store: Store, path: str, vector: str | None, deleted: int | None, stored: int, *, fresh: bool = False
 ) -> RowMask | None:
-    """The rows of a split that its deletion vector leaves; None if it has none. `fresh` reads it from the store."""
+    """Return the living rows of a split with a deletion vector, or None. `fresh` reads it from the
+    store.
+    """
     if vector is None:
         return None
     try:

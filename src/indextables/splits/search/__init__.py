@@ -1,1 +1,1 @@
-"""Finding rows in a split: which match, how well, and what to show of them."""
+"""Find rows in a split: which match, how well, and what to show of them."""

@@ -1,13 +1,12 @@
-"""Tantivy query -> row numbers. The count comes first and decides how: nothing, a list of hits, or a bitset.
+"""Execute a tantivy query: return row numbers. The count comes first and decides between a list of
+hits and a bitset.
 
-Tantivy hands out hits one Python object at a time. For many of them it is far quicker to let it *delete* what matches,
-in a scratch folder of links, and to read which documents it marked: the index itself is never touched. What is read
-there must agree with the count, or the hits are listed after all.
+Tantivy returns hits one Python object at a time. For many hits it is faster to let tantivy delete
+what matches in a scratch folder of links and to read the deletion marks; the index itself is not
+modified. The marks must agree with the count, otherwise hits are listed.
 
-What a query found is kept in memory, within `cache.memory.maxSize`: a split never changes, so it would be found again.
-
-A split may have lost rows. Its index has them as deleted documents then, which tantivy passes over; row numbers count the
-living ones alone.
+Results are cached within `cache.memory.maxSize`, because a split never changes. Deleted rows of a
+split are deleted documents in the index, which tantivy skips; row numbers count only living rows.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ from indextables.splits.read.searchable import Rows, SearcherView
 
 Scores = npt.NDArray[np.float32]
 MAX_LISTED = 10_000
-"""Up to so many hits are listed; above, the bitset is quicker."""
+"""Up to this many hits are listed; above, the bitset is faster."""
 _WRITER_HEAP_BYTES = 15_000_000
 _MEMORY = "/dev/shm"
 _ENTRY_BYTES = 1_000
-"""What a remembered answer takes besides its rows, about."""
+"""Approximate memory of a cached answer without its rows."""
 _NO_ROWS: Rows = np.empty(0, np.int64)
 _Arrays = TypeVar("_Arrays", bound=tuple[npt.NDArray[Any], ...])
 
 
 class IndexHits:
-    """What an open index finds. Whatever fails in tantivy is `BadFileError` that names the split."""
+    """Results of an open index. Errors of tantivy become `BadFileError` with the split's name."""
 
     def __init__(self, view: SearcherView, path: str, *, max_listed: int = MAX_LISTED) -> None:
         self._view = view
@@ -53,9 +52,9 @@ class IndexHits:
         return self._view.index.schema
 
     def count(self, query: tantivy.Query, name: Hashable = None) -> int:
-        """How many rows match. Reads no row, and computes no score but a constant one.
+        """Return how many rows match. Reads no row and computes only constant scores.
 
-        What is asked for under a `name` is remembered; nothing else in this index may have the same one.
+        A result under a `name` is cached; the name must be unique within this index.
         """
         known = None if name is None else self._view.recall(("count", name))
         if known is not None:
@@ -68,24 +67,26 @@ class IndexHits:
         return count
 
     def term_count(self, field: str, text: str) -> int | None:
-        """How many rows hold a term. Reads the dictionary only; None where that counts deleted documents too."""
+        """Return how many rows hold a term, from the dictionary, or None if that would count
+        deleted documents.
+        """
         if self._view.living is not None:
             return None
         with TantivyErrors(self._path, "A search"):
             return int(self._view.index.searcher().doc_freq(field, text))
 
     def term_bound(self, field: str, text: str | int) -> int:
-        """How many rows hold a term at most. Reads the dictionary only."""
+        """Return an upper bound of the rows that hold a term, from the dictionary."""
         with TantivyErrors(self._path, "A search"):
             return int(self._view.index.searcher().doc_freq(field, text))
 
     def terms(self, field: str, start: str) -> list[str]:
-        """The terms of a text field that begin so. Walks that part of the dictionary."""
+        """Return the terms of a text field with a prefix."""
         with TantivyErrors(self._path, "A look at the term dictionary"):
             return [str(term) for term, _ in self._view.index.searcher().terms_with_prefix(field, start)]
 
     def named_rows(self, name: Hashable, query: tantivy.Query, count: int | None = None) -> Rows:
-        """`rows`, remembered under a name unless that is None."""
+        """Return `rows`, cached under a name unless that is None."""
         if name is None:
             return self.rows(query, count)
         known = self._view.recall(("rows", name))
@@ -98,13 +99,15 @@ class IndexHits:
         return np.asarray(known, np.int64)
 
     def named_scored(self, name: Hashable, query: tantivy.Query, limit: int) -> tuple[Rows, Scores]:
-        """`scored`, remembered under a name unless that is None; how rare the query's words are must be a part of it."""
+        """Return `scored`, cached under a name unless that is None. The name must include the
+        document frequencies.
+        """
         key = None if name is None else ("scored", name, limit)
         rows, scores = self.remember_arrays(key, lambda: self.scored(query, limit))
         return rows.copy(), scores.copy()
 
     def remember_arrays(self, name: Hashable, compute: Callable[[], _Arrays]) -> _Arrays:
-        """Return the arrays that were computed under a name before, or compute and remember them."""
+        """Return cached arrays, or compute and cache them."""
         if name is None:
             return compute()
         known: _Arrays | None = self._view.recall(name)
@@ -114,9 +117,10 @@ class IndexHits:
         return known
 
     def end_rows(self, name: Hashable, query: tantivy.Query, count: int, some: int, *, last: bool) -> Rows | None:
-        """Some of the rows that match, ascending, without a gap: the last of `count`, or the first.
+        """Return the first or the last of the `count` matching rows, ascending and without a gap.
 
-        Rows of equal scores come in their order, so an offset leaves out those before. None if they did not.
+        Rows of equal scores come in their order, so an offset skips the earlier ones. Returns None
+        if they did not.
         """
         known = None if name is None else self._view.recall(("end", name, some, last))
         if known is not None:
@@ -133,7 +137,9 @@ class IndexHits:
         return rows
 
     def rows(self, query: tantivy.Query, count: int | None = None) -> Rows:
-        """The numbers of all rows that match, ascending. `count` is how many they are, where that is known."""
+        """Return the numbers of all matching rows, ascending. `count` is their number if it is
+        known.
+        """
         count = self.count(query) if count is None else count
         with TantivyErrors(self._path, "A search"):
             if count == 0:
@@ -147,16 +153,17 @@ class IndexHits:
         return found if found is not None and len(found) == count else np.sort(self.scored(query, count)[0])
 
     def rows_among(self, query: tantivy.Query, most: int) -> Rows:
-        """The rows that match, where it is known that no more than so many do."""
+        """Return the matching rows if at most this many are known to match."""
         if most == 0:
             return _NO_ROWS
         same = tantivy.Query.const_score_query(query, 1.0)
         return self.rows(query) if most > self._max_listed else np.sort(self.scored(same, most)[0])
 
     def _living(self, documents: Rows) -> Rows:
-        """The rows of documents, without those that are deleted.
+        """Convert documents to rows without the deleted ones.
 
-        Postings are taken as tantivy reads them: one that names a row that is not there must not reach an array.
+        Postings are read as tantivy returns them, so a document number out of range is an error
+        here.
         """
         living = self._view.living
         if living is not None:
@@ -171,7 +178,7 @@ class IndexHits:
         return documents
 
     def scored(self, query: tantivy.Query, limit: int) -> tuple[Rows, Scores]:
-        """The best rows and their scores, best first; equal scores in row order. The limit may be anything."""
+        """Return the best rows and their scores, best first; equal scores in row order."""
         with TantivyErrors(self._path, "A search"), PROFILER.section("search_index"):
             searcher = self._view.index.searcher()
             bounded = min(limit, searcher.num_docs)
@@ -185,7 +192,9 @@ class IndexHits:
 
 
 def marked_rows(view: SearcherView, query: tantivy.Query) -> Rows | None:
-    """The rows that tantivy marks when told to delete what matches; None if the marks cannot be had with certainty."""
+    """Return the rows that tantivy marks when it deletes what matches, or None if the marks are not
+    reliable.
+    """
     try:
         with tempfile.TemporaryDirectory(prefix="indextables-rows-", dir=_memory_folder()) as made:
             return _marked(view, query, Path(made))
@@ -194,7 +203,7 @@ def marked_rows(view: SearcherView, query: tantivy.Query) -> Rows | None:
 
 
 def _memory_folder() -> str | None:
-    """Where files stay in memory: tantivy syncs what it writes, and a disk would make it wait."""
+    """Return a folder in memory, because tantivy syncs its writes and a disk would delay it."""
     return _MEMORY if os.access(_MEMORY, os.W_OK) else None
 
 
@@ -214,7 +223,7 @@ def _marked(view: SearcherView, query: tantivy.Query, scratch: Path) -> Rows | N
 
 
 def _link(folder: Path, scratch: Path) -> dict[str, list[dict[str, object]]]:
-    """Fill a scratch folder with links to an index; returns its meta data."""
+    """Fill a scratch folder with links to an index and return its metadata."""
     for entry in os.scandir(folder):
         if not entry.name.startswith(".") and entry.name != "meta.json":
             (scratch / entry.name).symlink_to(Path(entry.path).resolve())
@@ -228,7 +237,9 @@ def _link(folder: Path, scratch: Path) -> dict[str, list[dict[str, object]]]:
 
 
 def _deleted(path: Path, num_docs: int) -> Rows | None:
-    """The documents whose bit is not set in a file of living documents: their number, then words of 64 bits."""
+    """Return the deleted documents of a file of living documents: their number, then words of 64
+    bits.
+    """
     raw = np.fromfile(path, np.uint8)
     words = (num_docs + 63) // 64 * 8
     if len(raw) < 4 + words or int(raw[:4].view("<u4")[0]) != num_docs or not _known_format(raw[4 + words :].tobytes()):
@@ -238,7 +249,7 @@ def _deleted(path: Path, num_docs: int) -> Rows | None:
 
 
 def _known_format(footer: bytes) -> bool:
-    """Whether a file's footer says that it has the format this module can read."""
+    """Return whether a file's footer names a format that this module can read."""
     try:
         text = footer[: int.from_bytes(footer[-8:-4], "little")]
         return bool(json.loads(text)["version"]["index_format_version"] == INDEX_FORMAT)

@@ -28,11 +28,13 @@ from indextables.splits.query.tree import Target
 from indextables.splits.read.searchable import Mask, Rows, Searchable
 
 _NESTED: dict[str, pa.DataType] = {"0": pa.int8(), "1": pa.float64(), "2": pa.int64(), "3": pa.string()}
-"""The keys of a path that may hold anything: 0 for numbers, 1 for texts, 2 for truth values come one after another."""
+"""Keys of a path with values of any type. Sort ranks: 0 numbers, 1 texts, 2 booleans."""
 
 
 class OrderBy(Struct, frozen=True):
-    """A column to sort by, or a path in it. Nulls come last either way; NaN is greater than every number."""
+    """A column or path to sort by. Nulls come last in both directions; NaN is greater than every
+    number.
+    """
 
     column: str
     descending: bool = False
@@ -42,7 +44,9 @@ class OrderBy(Struct, frozen=True):
     def parse(
         cls, text: str, columns: Sequence[str], resolve: Callable[[tuple[str, ...]], Target | None] | None = None
     ) -> OrderBy:
-        """`ts`, `ts asc`, `ts desc` or `-ts`; `_score`, best first; with `resolve` also a path such as `payload.user.id`."""
+        """Parse `ts`, `ts asc`, `ts desc`, `-ts` or `_score` (best first); with `resolve` also a
+        path such as `payload.user.id`.
+        """
         if text in columns:
             return cls(text)
         name, _, direction = text.rpartition(" ")
@@ -61,12 +65,14 @@ class OrderBy(Struct, frozen=True):
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is a column by itself, of which bounds may be known."""
+        """Whether it is a plain column, whose bounds may be known."""
         return not self.path and self.column != SCORE
 
 
 class After(Struct, frozen=True):
-    """A place in an order: behind the row with these keys, and behind rows of equal keys up to this number."""
+    """A position in an order: after the row with these keys, and after rows with equal keys up to
+    this number.
+    """
 
     keys: pa.Table
     row: int
@@ -75,7 +81,9 @@ class After(Struct, frozen=True):
 def ranking(
     keys: pa.Table, orders: Sequence[OrderBy], numbers: Rows | None = None, *, count: int | None = None
 ) -> Rows:
-    """The places of the rows in order, or of the first `count` of them; equal ones by their numbers, or as they are."""
+    """Return the positions of the rows in order, or of the first `count`. Ties keep their numbers'
+    or their given order.
+    """
     plain = _integers(keys) if numbers is None else None
     if plain is not None:
         return _integer_ranking(~plain if orders[0].descending else plain, count)
@@ -105,7 +113,9 @@ def ranking(
 
 
 def _integers(keys: pa.Table) -> npt.NDArray[np.integer[Any]] | None:
-    """The values of keys that are one column of integers, days or moments, none of them null; else None."""
+    """Return the values of keys that are one non-null column of integers, dates or timestamps, or
+    None.
+    """
     values = keys.column(0) if keys.num_columns == 1 else None
     if values is None or values.null_count:
         return None
@@ -120,7 +130,7 @@ def _integers(keys: pa.Table) -> npt.NDArray[np.integer[Any]] | None:
 
 
 def _integer_ranking(values: npt.NDArray[np.integer[Any]], count: int | None) -> Rows:
-    """The places of integers in ascending order, equal ones as they are."""
+    """Return the positions of integers in ascending order; ties keep their order."""
     if count is None or not 0 < count < len(values):
         return np.argsort(values, kind="stable").astype(np.int64, copy=False)[:count]
     near = np.flatnonzero(values <= np.partition(values, count - 1)[count - 1])
@@ -134,14 +144,16 @@ def _sorts(kind: pa.DataType) -> bool:
 def order_keys(
     split: Searchable, rows: Rows, orders: Sequence[OrderBy], scores: Callable[[Rows], pa.Array] | None = None
 ) -> pa.Table:
-    """What some rows of a split are ordered by; null where the split lacks a column. `scores` says those of rows."""
+    """Return the sort keys of rows of a split; null for missing columns. `scores` are the scores of
+    the rows.
+    """
     names = dict.fromkeys(order.column for order in orders if order.column in split.schema.names)
     table = split.read_rows(rows, columns=list(names)) if names else pa.table({})
     return keys_of(table, len(rows), orders, None if scores is None else scores(rows))
 
 
 def keys_of(table: pa.Table, num_rows: int, orders: Sequence[OrderBy], scores: pa.Array | None = None) -> pa.Table:
-    """The keys of rows whose columns are at hand."""
+    """Return the keys of rows whose columns are in memory."""
     keys: dict[str, pa.Array | pa.ChunkedArray] = {}
     for number, order in enumerate(orders):
         if order.column == SCORE and scores is not None:
@@ -157,7 +169,7 @@ def keys_of(table: pa.Table, num_rows: int, orders: Sequence[OrderBy], scores: p
 
 
 def key_types(orders: Sequence[OrderBy], schema: pa.Schema) -> dict[str, pa.DataType]:
-    """The types of the keys of a table's rows, by their names."""
+    """Return the types of the keys of a table's rows by name."""
     types: dict[str, pa.DataType] = {}
     for number, order in enumerate(orders):
         if order.column == SCORE and SCORE not in schema.names:
@@ -173,7 +185,9 @@ def key_types(orders: Sequence[OrderBy], schema: pa.Schema) -> dict[str, pa.Data
 
 
 def _struct_field(kind: pa.DataType, path: tuple[str, ...]) -> tuple[list[int], pa.DataType] | None:
-    """Where a path leads in a struct, and the type there; None where it is not a plain value of structs alone."""
+    """Resolve a path in a struct to its position and type, or None if it is not a scalar in structs
+    alone.
+    """
     places: list[int] = []
     for key in path:
         if not pa.types.is_struct(kind):
@@ -187,7 +201,9 @@ def _struct_field(kind: pa.DataType, path: tuple[str, ...]) -> tuple[list[int], 
 
 
 def _nested_keys(array: pa.ChunkedArray, order: OrderBy) -> Mapping[str, pa.Array | pa.ChunkedArray]:
-    """The keys of a path: the field of a struct in its type, or the least value (descending: greatest) of a document."""
+    """Return the keys of a path: a struct field in its type, or the least (descending: greatest)
+    value of a document.
+    """
     field = _struct_field(array.type, order.path)
     if field is not None:
         return {"0": pc.struct_field(array, field[0])}
@@ -219,9 +235,10 @@ def first_rows(
     after: After | None = None,
     scores: Callable[[Rows], pa.Array] | None = None,
 ) -> tuple[Rows, pa.Table]:
-    """The first of these rows, at least `count` of them if there are, and their keys; with `after`, behind that place.
+    """Return the first rows, at least `count` if there are, with their keys; with `after`, those
+    after that position.
 
-    Row groups are looked into in the order of their bounds, until none that is left can hold a better value.
+    Row groups are read in the order of their bounds until no remaining one can hold a better value.
     """
     order = orders[0]
     known = order.is_plain and order.column in split.schema.names
@@ -253,15 +270,16 @@ def first_rows(
 
 
 _FEWEST_PARTS = 4
-"""Of fewer parts the best is at an end of the split by chance."""
+"""Minimum number of parts before the ends of a split are tried first."""
 
 
 def first_at_an_end(
     split: Searchable, ends: Callable[[bool], Rows | None], orders: Sequence[OrderBy], count: int
 ) -> tuple[Rows, pa.Table] | None:
-    """The same where rows lie about in their order, out of a few at an end of the split; None where that is not certain.
+    """Return the first rows of splits that are roughly sorted, from a few rows at one end, or None
+    if not certain.
 
-    `ends` gives the last of the rows that match (True) or the first of them, without a gap; None if it has none.
+    `ends` returns the last (True) or the first matching rows without a gap, or None.
     """
     order = orders[0]
     usable = order.is_plain and order.column in split.schema.names and count > 0
@@ -292,7 +310,9 @@ def first_at_an_end(
 
 
 def best_first(bounds: ColumnRange, order: OrderBy) -> Rows:
-    """Parts of a table in the order of the best value that each can hold: unknown ones first, those of nulls last."""
+    """Return parts of a table in the order of the best value that each can hold: unknown first,
+    nulls last.
+    """
     ends = bounds.high if order.descending else bounds.low
     unknown = pc.is_null(ends).to_numpy(zero_copy_only=False)
     key = np.where(~bounds.can_value, 2, np.where(unknown, 0, 1))
@@ -301,7 +321,7 @@ def best_first(bounds: ColumnRange, order: OrderBy) -> Rows:
 
 
 def can_compete(bounds: ColumnRange, order: OrderBy, value: pa.Scalar) -> Mask:
-    """Which parts can hold a value that comes before another, or is equal to it."""
+    """Return which parts can hold a value that comes before or equals another."""
     if not value.is_valid:
         return np.ones(len(bounds.low), np.bool_)
     near = pc.greater_equal(bounds.high, value) if order.descending else pc.less_equal(bounds.low, value)
@@ -310,7 +330,9 @@ def can_compete(bounds: ColumnRange, order: OrderBy, value: pa.Scalar) -> Mask:
 
 
 def behind(bounds: ColumnRange, order: OrderBy, after: After) -> tuple[Mask, Mask]:
-    """Which parts can hold a row at or behind a place by its first key, and which hold no other."""
+    """Return which parts can hold a row at or after a position by its first key, and which hold
+    only such rows.
+    """
     value = after.keys.column("0.0")[0]
     if not value.is_valid:
         return bounds.can_null, np.zeros(len(bounds.low), np.bool_)
@@ -323,7 +345,9 @@ def behind(bounds: ColumnRange, order: OrderBy, after: After) -> tuple[Mask, Mas
 
 
 def has_usable_bounds(kind: pa.DataType) -> bool:
-    """Whether bounds of a type can be relied on for an order: NaN has no place in those of floating point numbers."""
+    """Return whether bounds of a type are usable for an order. NaN makes those of floating-point
+    columns unusable.
+    """
     moment = pa.types.is_date32(kind) or (pa.types.is_timestamp(kind) and kind.unit != "ns")
     return bool(moment or pa.types.is_integer(kind) or pa.types.is_string(kind))
 

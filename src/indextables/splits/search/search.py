@@ -37,10 +37,11 @@ from indextables.splits.search.snippets import Highlight, Snippet, highlights, s
 
 
 class SearchRequest(Struct, frozen=True):
-    """What to search for and what to return. Frozen and picklable: workers get it as it is.
+    """A search and its output. Frozen and picklable for workers.
 
-    `where` is bound to the table's schema. A `limit` without `order_by` means the best by score. A `paged` request gives
-    every row the same score whatever its limit is, so that a later one can go on `after` a row of it.
+    `where` is bound to the table's schema. A `limit` without `order_by` means best by score. A
+    `paged` request gives every row the same score whatever its limit, so that the next page can
+    continue `after` a row.
     """
 
     query: Query
@@ -52,7 +53,7 @@ class SearchRequest(Struct, frozen=True):
     snippet: Snippet | None = None
     order_by: OrderBy | tuple[OrderBy, ...] | None = None
     ranked: bool = False
-    """Whether `_score` is among what rows are ordered by; an older table may have a column of that name."""
+    """Whether `_score` is one of the sort keys. An older table may have a column of that name."""
     paged: bool = False
     after: After | None = None
     highlight: Highlight | None = None
@@ -79,23 +80,23 @@ class SearchRequest(Struct, frozen=True):
 
     @property
     def orders(self) -> tuple[OrderBy, ...]:
-        """What the rows are ordered by, the first first; nothing for the best by score."""
+        """Return the sort orders, the first first; empty for best by score."""
         order = self.order_by
         return () if order is None else (order,) if isinstance(order, OrderBy) else order
 
     @property
     def by_score(self) -> bool:
-        """Whether the rows come best first."""
+        """Whether rows come best first."""
         return self.limit is not None and self.order_by is None
 
     @property
     def scores(self) -> bool:
-        """Whether scores are needed at all."""
+        """Whether scores are needed."""
         return self.score or self.by_score or self.ranked
 
     @property
     def wanted(self) -> int | None:
-        """How many rows each split must deliver at most."""
+        """Maximum number of rows that each split must return."""
         return None if self.limit is None else self.limit + self.offset
 
     def _adds(self, name: str) -> bool:
@@ -108,9 +109,10 @@ def search_split(
     statistics: TermStatistics | None = None,
     own: TermStatistics | None = None,
 ) -> pa.Table:
-    """What one split contributes: the wanted columns, `_score`, `_snippet`, and the column to order by.
+    """Return the contribution of one split: requested columns, `_score`, `_snippet`, and sort keys.
 
-    Without the `statistics` of the table, words weigh what they weigh in this split. Its `own` are counted unless given.
+    Without the `statistics` of the table, words have the weight of this split. Its `own` statistics
+    are computed unless given.
     """
     if own is None and _weighs(split, request, statistics):
         own = term_statistics(split, request.query)
@@ -118,7 +120,7 @@ def search_split(
 
 
 def merge_results(tables: Sequence[pa.Table], request: SearchRequest, schema: pa.Schema) -> pa.Table:
-    """The rows of several splits as one result, in order, from the offset to the limit; `schema` is the table's."""
+    """Merge the rows of several splits in order, from offset to limit; `schema` is the table's."""
     nothing = _no_rows(request, schema)
     if not nothing.num_columns:  # tables of no columns are counted, and lose their count when they are concatenated
         batches = [batch for table in tables for batch in table.to_batches()]
@@ -134,7 +136,7 @@ def merge_results(tables: Sequence[pa.Table], request: SearchRequest, schema: pa
 
 
 _ORDER = "\0order "
-"""How the names of keys begin among the columns of a result: as no column of a table does."""
+"""Prefix of sort key names in a result; no column of a table starts with it."""
 
 
 def _keys(table: pa.Table) -> pa.Table:
@@ -155,10 +157,10 @@ def find_hits(
     *,
     alone: bool = False,
 ) -> Hits:
-    """The rows of one split that can be in the result, without reading what is returned of them.
+    """Return the rows of one split that can be in the result, without reading their columns.
 
-    `own` are the split's statistics, where its scores depend on them. Of a split that is `alone`, rows that are all in the
-    result may come without what they are ordered by: it is read with them.
+    `own` are the split's statistics, if its scores depend on them. If a split is `alone`, rows that
+    are all in the result may come without sort keys, which are then read with them.
     """
     if own is not None and not can_match(request.query, split, own):
         return Hits(np.empty(0, np.int64), np.empty(0, np.float32))
@@ -168,7 +170,7 @@ def find_hits(
 
 
 def best_of(hits: Sequence[Hits], request: SearchRequest) -> tuple[Rows, Rows]:
-    """Which hits are the result of a request with a limit, in order: of which split, and which of its hits."""
+    """Return which hits of which split form the result of a request with a limit, in order."""
     if len(hits) == 1:  # the best come first already
         only = np.arange(len(hits[0].rows))[request.offset : request.wanted]
         return np.zeros(len(only), np.int64), only
@@ -192,7 +194,7 @@ def read_best(
     schema: pa.Schema,
     each: Callable[[Callable[[int], pa.Table], Sequence[int]], Iterable[pa.Table]] = map,
 ) -> pa.Table:
-    """The result of a request with a limit: rows are read of the best hits only, once of each split that has any."""
+    """Read the result of a request with a limit: only rows of the best hits, once per split."""
     number, place = best_of(hits, request)
     winners = np.flatnonzero(np.bincount(number, minlength=len(hits))).tolist() if len(number) else []
     # A table without rows still says what the columns are.
@@ -219,7 +221,7 @@ def _weighs(split: Searchable, request: SearchRequest, statistics: TermStatistic
 
 
 def _hits(opened: OpenQuery, request: SearchRequest, *, alone: bool) -> Hits:
-    """The rows to read, in order."""
+    """Return the rows to read, in order."""
     if request.by_score:
         return _best_after(opened, request) if request.paged else best_hits(opened, request.wanted or 0, request.where)
     at_end = None if request.order_by is None else _first_at_an_end(opened, request)
@@ -238,11 +240,11 @@ def _hits(opened: OpenQuery, request: SearchRequest, *, alone: bool) -> Hits:
 
 
 _END_ROWS = 256
-"""So many rows at an end of a split are looked at, at least, before all that match are."""
+"""Minimum number of rows read at an end of a split before all matching rows are read."""
 
 
 def _first_at_an_end(opened: OpenQuery, request: SearchRequest) -> Hits | None:
-    """The first rows in the order of a request, where they are found without all rows that match."""
+    """Return the first rows in the order of a request if they are found without all matching rows."""
     wanted = request.wanted
     if wanted is None or not request.orders or request.ranked or request.where is not None or request.after is not None:
         return None
@@ -259,15 +261,15 @@ def _first_at_an_end(opened: OpenQuery, request: SearchRequest) -> Hits | None:
 def _first(
     opened: OpenQuery, rows: Rows, request: SearchRequest, scores: Callable[[Rows], pa.Array] | None = None
 ) -> tuple[Rows, pa.Table]:
-    """The first rows in the order of a request with a limit."""
+    """Return the first rows in the order of a request with a limit."""
     return first_rows(opened.split, rows, request.orders, request.wanted or 0, after=request.after, scores=scores)
 
 
 def _best_after(opened: OpenQuery, request: SearchRequest) -> Hits:
-    """The best rows of a request that is answered in pages.
+    """Return the best rows of a request that is answered in pages.
 
-    All rows are scored, always: tantivy adds up the parts of a score in another order where it looks for a few rows only,
-    and a row whose score differs in its last bit from page to page could be on two of them, or on none.
+    All rows are always scored: with a limit tantivy adds up the parts of a score in another order,
+    and a row whose score differs in its last bit between pages could be on two of them or on none.
     """
     hits, after = best_hits(opened, opened.split.num_rows, request.where), request.after
     if after is not None:
@@ -277,9 +279,8 @@ def _best_after(opened: OpenQuery, request: SearchRequest) -> Hits:
 
 
 def read_hits(split: Searchable, hits: Hits, request: SearchRequest, *, ordered: bool = True) -> pa.Table:
-    """The rows of the hits with everything the request names. Columns that the split lacks are null.
-
-    `ordered` adds what rows are ordered by, for `merge_results`.
+    """Read the columns of the hits. Columns that the split lacks are null. `ordered` adds the sort
+    keys for `merge_results`.
     """
     extra = [request.snippet.column] if request.snippet else []
     extra += request.highlight.columns if request.highlight else ()
@@ -311,12 +312,12 @@ def read_hits(split: Searchable, hits: Hits, request: SearchRequest, *, ordered:
 
 
 _EMPTY: dict[tuple[object, ...], tuple[pa.Schema, pa.Table]] = {}
-"""Tables without rows that were made before, each with the schema it was made for, which its key names by identity."""
+"""Cached empty tables, each with its schema, which the key identifies by identity."""
 _MAX_EMPTY = 256
 
 
 def _no_rows(request: SearchRequest, schema: pa.Schema, *, ordered: bool = True) -> pa.Table:
-    """A result without rows: the columns and types of every result of the request."""
+    """Return an empty result with the columns and types of the request."""
     order = request.orders if ordered else ()
     key = (id(schema), request.columns, request.scores, request.snippet is None, request.highlight, order)
     known = _EMPTY.get(key)

@@ -1,8 +1,7 @@
-"""Snippets: the stretch of a text that shows best why a row was found, with the words marked.
+"""Snippets: the passage of a text that best shows why a row matched, with the words marked.
 
-Highlights are the same as data: several stretches of several columns, with the places of the words in the text.
-
-The words are found with the column's own analyzer, so that stems and folded case are marked as they were matched.
+Highlights are the same as data: several passages of several columns, with the positions of the
+words. Words are found with the column's analyzer, so stems and case are marked as they matched.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from indextables.splits.query import terms
 from indextables.splits.query.tree import Bool, Boost, Equals, Fuzzy, Leaf, OneOf, Query, Regex, Wildcard, Words
 
 Span = tuple[int, int]
-"""Start and end of a marked stretch, in characters."""
+"""Start and end of a marked passage in characters."""
 NumberedSpan = tuple[int, int, int]
-"""A stretch, and the number of the word that it was found for."""
+"""A passage and the number of the word that it matched."""
 Finder = Callable[[str], list[Span]]
 
 
 class Snippet(Struct, frozen=True):
-    """Which column to show, how much of it, and how words are marked. The text is escaped for HTML."""
+    """The column to show, the length, and the marks. The text is escaped for HTML."""
 
     column: str
     max_chars: int = 150
@@ -38,7 +37,7 @@ class Snippet(Struct, frozen=True):
     after: str = "</b>"
 
     def check(self, schema: pa.Schema) -> None:
-        """A snippet needs a text column, and room."""
+        """Check that a snippet has a text column and a positive length."""
         if self.column not in schema.names or not is_text(schema.field(self.column).type):
             known = ", ".join(f.name for f in schema if is_text(f.type))
             message = f"There is no text column {self.column!r} to take a snippet from."
@@ -53,17 +52,21 @@ _FRAGMENT = pa.struct([("start", pa.int64()), ("text", pa.string()), ("marks", p
 
 
 class Highlight(Struct, frozen=True):
-    """Which columns to show fragments of, how many, and about how long each (in characters)."""
+    """The columns to show fragments of, the number of fragments, and their approximate length in
+    characters.
+    """
 
     columns: tuple[str, ...]
     fragments: int = 3
     length: int = 120
     labels: tuple[str, ...] = ()
-    """What people call the columns, where the splits call them otherwise."""
+    """Logical names of the columns, where the splits have physical ones."""
 
     @classmethod
     def parse(cls, given: Any) -> Highlight:
-        """`"message"`, `["message", "title"]` or `{"columns": [...], "fragments": 3, "length": 120}`."""
+        """Parse `"message"`, `["message", "title"]` or `{"columns": [...], "fragments": 3,
+        "length": 120}`.
+        """
         options = given if isinstance(given, Mapping) else {"columns": given}
         unknown = sorted(set(options) - {"columns", "fragments", "length"})
         if unknown or "columns" not in options:
@@ -85,11 +88,11 @@ class Highlight(Struct, frozen=True):
 
     @property
     def type(self) -> pa.DataType:
-        """The type of a row's highlights: of each column, its fragments."""
+        """The type of a row's highlights: for each column its fragments."""
         return pa.struct([(name, pa.list_(_FRAGMENT)) for name in self.labels or self.columns])
 
     def check(self, schema: pa.Schema) -> None:
-        """Highlights are of text columns."""
+        """Check that highlights are of text columns."""
         for name, label in zip(self.columns, self.labels or self.columns, strict=True):
             if name not in schema.names or not is_text(schema.field(name).type):
                 known = ", ".join(f.name for f in schema if is_text(f.type))
@@ -100,7 +103,9 @@ class Highlight(Struct, frozen=True):
 def highlights(
     texts: Mapping[str, pa.Array | pa.ChunkedArray], query: Query, mapping: DocMapping, request: Highlight
 ) -> pa.Array:
-    """The highlights of every row: of each column the fragments with marks, in their order; none for a null."""
+    """Return the highlights of every row: for each column the marked fragments in order; none for a
+    null.
+    """
     columns = []
     for name in request.columns:
         column = mapping.find(name) or ColumnMapping(name, "", "none")
@@ -114,7 +119,9 @@ def highlights(
 
 
 def _fragments(text: str, found: Sequence[NumberedSpan], request: Highlight) -> list[dict[str, Any]]:
-    """The stretches with the most different words, then the most words; in the order of the text."""
+    """Return the passages with the most distinct words, then the most words, in the order of the
+    text.
+    """
     marked = sorted((start, end, number) for start, end, number in found if end > start)
     joined = _joined([(start, end) for start, end, _ in marked])
     chosen: list[Span] = []
@@ -134,7 +141,9 @@ def _fragments(text: str, found: Sequence[NumberedSpan], request: Highlight) -> 
 
 
 def _best_window(marked: Sequence[tuple[int, int, int]], room: int) -> Span:
-    """Where the stretch with the most different words starts and ends; one that is longer than the room stands alone."""
+    """Return start and end of the passage with the most distinct words. One that exceeds the length
+    is taken alone.
+    """
     best, window = (0, 0), (marked[0][0], marked[0][1])
     inside: dict[int, int] = {}
     last = 0
@@ -152,7 +161,7 @@ def _best_window(marked: Sequence[tuple[int, int, int]], room: int) -> Span:
 
 
 def _widened(text: str, low: int, high: int, length: int, before: int, after: int) -> Span:
-    """A stretch with what stands around it, up to a length, at blanks if there are; not into its neighbours."""
+    """Extend a passage up to a length, at blanks if possible, and not into its neighbours."""
     spare = max(0, length - (high - low))
     start = max(before, low - spare // 2)
     end = min(after, start + (high - low) + spare) if start + (high - low) + spare > high else high
@@ -170,7 +179,9 @@ def _widened(text: str, low: int, high: int, length: int, before: int, after: in
 
 
 def snippets(texts: pa.Array | pa.ChunkedArray, query: Query, column: ColumnMapping, request: Snippet) -> pa.Array:
-    """The snippet of every text; null for null, the text's start where none of the query's words is in it."""
+    """Return the snippet of every text: null for null, the start of the text if none of the words
+    occurs.
+    """
     find = _marker(query, request.column, column)
     return pa.array(
         [None if t is None else _snippet(t, find(t), request) for t in plain_texts(texts).to_pylist()], pa.string()
@@ -178,13 +189,13 @@ def snippets(texts: pa.Array | pa.ChunkedArray, query: Query, column: ColumnMapp
 
 
 def spans(texts: Sequence[str | None], query: Query, name: str, column: ColumnMapping) -> list[list[Span]]:
-    """Where each text of a column holds what a query looks for, in order; overlapping stretches are one."""
+    """Return the matching passages of each text in order; overlapping ones are joined."""
     find = _marker(query, name, column)
     return [[] if t is None else _joined([(low, high) for low, high, _ in find(t)]) for t in texts]
 
 
 def _marker(query: Query, name: str, column: ColumnMapping) -> Callable[[str], list[NumberedSpan]]:
-    """How all words of a query are found in a text: those that are held against its terms by one analysis of it."""
+    """Return a function that finds all words of a query in a text with one analysis."""
     exact: dict[str, list[int]] = {}
     tests: list[tuple[int, terms.Test]] = []
     finders: list[tuple[int, Finder]] = []
@@ -215,12 +226,14 @@ def _marker(query: Query, name: str, column: ColumnMapping) -> Callable[[str], l
 
 
 def _are_plain(words: Iterable[str], tokenizer: str) -> bool:
-    """Whether words are found in texts of ASCII without an analysis: terms there are runs of letters and digits."""
+    """Return whether words can be found in ASCII texts without an analysis, as runs of letters and
+    digits.
+    """
     return tokenizer == "default" and bool(words) and all(w.isascii() and w.isalnum() and w == w.lower() for w in words)
 
 
 def _words_in(lowered: str, word: str) -> Iterator[Span]:
-    """Where a text of ASCII in lower case has a word that is no part of another."""
+    """Return where a lower-case ASCII text has a word that is not part of another."""
     at = lowered.find(word)
     while at >= 0:
         end = at + len(word)
@@ -230,7 +243,7 @@ def _words_in(lowered: str, word: str) -> Iterator[Span]:
 
 
 def _shown_leaves(query: Query, name: str) -> Iterator[Leaf]:
-    """The leaves by which a row can have been found in a column: not those that must not match."""
+    """Return the leaves by which a row can match in a column, without negated ones."""
     if isinstance(query, Bool):
         for below in (*query.must, *query.should):
             yield from _shown_leaves(below, name)
@@ -243,13 +256,15 @@ def _shown_leaves(query: Query, name: str) -> Iterator[Leaf]:
 
 
 class TermTest(Struct, frozen=True):
-    """What the terms of a text are held against that a query finds by more than one word."""
+    """A test of a text's terms for leaves that match more than one word."""
 
     test: terms.Test
 
 
 def _words(leaf: Leaf, column: ColumnMapping) -> Iterator[str | TermTest | Finder]:
-    """How each word of a leaf is found in a text: as a term, by a test of terms, or by a look at the whole."""
+    """Return how each word of a leaf is found in a text: as a term, by a test of terms, or in the
+    whole text.
+    """
     if column.tokenizer == "ngram":
         yield _substring_finder(leaf, column)
     elif isinstance(leaf, Equals):
@@ -281,7 +296,7 @@ def _starts_with(prefix: str) -> terms.Test:
 
 
 def _row_finders(column: ColumnMapping, tests: Sequence[tuple[int, terms.Test]]) -> Iterator[Finder]:
-    """How each word of a row of words is found: only where the others stand beside it, as the phrase says."""
+    """Return how each word of a phrase is found: only where the other words are adjacent."""
     tokenizer = column.tokenizer or "raw"
     for wanted, _ in tests:
 
@@ -333,7 +348,9 @@ def _snippet(text: str, marked: Sequence[NumberedSpan], request: Snippet) -> str
 
 
 def _best_start(marked: Sequence[tuple[int, int, int]], room: int) -> int:
-    """Where the stretch with the most different words starts (then the most words, then the first)."""
+    """Return the start of the passage with the most distinct words, then the most words, then the
+    first.
+    """
     best, start = (0, 0), 0
     for first, (low, _, _) in enumerate(marked):
         inside = [number for _, high, number in marked[first:] if high <= low + room]
@@ -343,7 +360,7 @@ def _best_start(marked: Sequence[tuple[int, int, int]], room: int) -> int:
 
 
 def _joined(spans: Sequence[Span]) -> list[Span]:
-    """Overlapping stretches as one, in order."""
+    """Join overlapping passages, in order."""
     if len(spans) < 2:
         return [*spans]
     joined: list[Span] = []

@@ -1,1 +1,1 @@
-"""Making splits: from rows, from other splits, and what the log says of each."""
+"""Create splits from rows and from other splits, with their statistics."""

@@ -1,12 +1,12 @@
-"""Several splits become one: the same rows in the same order, without the deleted ones.
+"""Merge several splits into one: the same rows in the same order, without the deleted ones.
 
-Rows are copied through Parquet as a stream. The index is merged from the sources' segments, which costs about half of
-indexing anew; where that is not possible (another engine's split, a text column that a source does not have, an index
-that proves damaged or a merge that fails its checks) the rows are indexed again on their way through.
+Rows are streamed through Parquet. The index is merged from the sources' segments, which costs about
+half of re-indexing. Where that is not possible (another engine's split, a text column that a source
+lacks, a damaged index, a merge that fails its checks) the rows are re-indexed.
 
-A sorted merge writes the rows of several splits in one order, in bounded memory. The values to sort by are read first, of
-all rows; they alone say where each row goes. Then the rows are read in passes, each of them the rows of one stretch of the
-result. Splits that follow each other already are each read once.
+A sorted merge writes the rows of several splits in one order in bounded memory. The sort values of
+all rows are read first and determine the position of each row. The rows are then read in passes,
+each for one range of the result. Splits that already follow each other are read once.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 
 
 class MergeSource(Struct, frozen=True):
-    """A split to merge, and which of its rows live (None: all)."""
+    """A split to merge and its living rows (None: all)."""
 
     reader: Searchable
     alive: Mask | None = None
@@ -57,7 +57,7 @@ class MergeSource(Struct, frozen=True):
 
     @property
     def rows(self) -> int:
-        """How many rows it contributes."""
+        """Number of living rows."""
         return self.reader.num_rows if self.alive is None else int(np.count_nonzero(self.alive))
 
 
@@ -73,10 +73,11 @@ def merge_splits(
     origin: Origin | None = None,
     reuse_index: bool = True,
 ) -> Iterator[SplitInfo | None]:
-    """Within the block, one local split with all living rows of the sources (None if there is none).
+    """Create one local split with all living rows of the sources for the duration of the block, or
+    None without rows.
 
-    `schema` and `mapping` are those of the table now; columns that a source does not have are NULL. `reuse_index=False`
-    indexes every row again.
+    `schema` and `mapping` are the table's current ones; missing columns are NULL.
+    `reuse_index=False` re-indexes every row.
     """
     if sum(source.rows for source in sources) > MAX_ROWS:
         raise InvalidInputError(f"A split holds at most {MAX_ROWS} rows.", hint="Merge fewer splits at once.")
@@ -109,7 +110,7 @@ def _merge(
     segment: Segment | None,
     heap_bytes: int,
 ) -> SplitInfo:
-    """Stream the rows; index them as well where there is no merged segment."""
+    """Stream the rows, and index them if there is no merged segment."""
     builder = IndexBuilder(folder / "index", mapping, heap_bytes) if not segment and mapping.indexed else None
     body = ParquetBody(folder / "split", schema, mapping)
     try:
@@ -133,7 +134,9 @@ def _merge(
 
 
 def align(batch: pa.RecordBatch, schema: pa.Schema, path: str) -> pa.RecordBatch:
-    """A split's rows in the table's columns: missing ones are NULL, narrower types are widened without loss."""
+    """Convert a split's rows to the table's columns: missing ones are NULL, narrower types are
+    widened.
+    """
     arrays = []
     for field in schema:
         place = batch.schema.get_field_index(field.name)
@@ -149,13 +152,15 @@ def align(batch: pa.RecordBatch, schema: pa.Schema, path: str) -> pa.RecordBatch
 
 
 def _fills_index(reader: Searchable, schema: pa.Schema, mapping: DocMapping) -> bool:
-    """Whether rows of a split get a value by default that its index does not know."""
+    """Return whether rows of a split get a default value that its index does not contain."""
     absent = [column.name for column in mapping.indexed if column.name not in reader.schema.names]
     return any(default_of(schema.field(name)) is not None for name in absent)
 
 
 def can_merge_segment(reader: Searchable, mapping: DocMapping) -> bool:
-    """Whether a split's segment fits under the mapping: the same fields, and at most fields without lengths after."""
+    """Return whether a split's segment fits the mapping: the same fields, and then at most fields
+    without norms.
+    """
     own, columns = reader.mapping.indexed, mapping.indexed
     added = columns[len(own) :]
     return (
@@ -167,7 +172,7 @@ def can_merge_segment(reader: Searchable, mapping: DocMapping) -> bool:
 
 
 def _merged_segment(sources: Sequence[MergeSource], mapping: DocMapping, folder: Path) -> Segment | None:
-    """The merged segment, or None where the rows have to be indexed again."""
+    """Return the merged segment, or None if the rows must be re-indexed."""
     readers = [s.reader for s in sources if isinstance(s.reader, SplitReader) and can_merge_segment(s.reader, mapping)]
     if len(readers) != len(sources) or not mapping.indexed:
         return None
@@ -205,14 +210,14 @@ def _join_incomplete(sources: Sequence[MergeSource]) -> dict[str, IncompleteValu
 Places = npt.NDArray[np.int64]
 
 PASS_BYTES = 256 << 20
-"""Memory that the rows of one pass may take, by the size of the first ones."""
+"""Memory for the rows of one pass, by the size of the first rows."""
 _FEWEST_ROWS = 8_192
 
 
 class RowOrder:
-    """The living rows of some splits in the order of some columns. Rows that are equal stay in the order of the splits.
+    """The living rows of several splits, sorted by some columns.
 
-    Ascending; NaN comes after every number, and NULL last.
+    Ascending; NaN after every number, NULL last. Ties keep the order of the splits.
     """
 
     def __init__(
@@ -231,7 +236,7 @@ class RowOrder:
 
     @cached_property
     def places(self) -> Places:
-        """The rows in order, by their place in the sources one after the other."""
+        """The rows in order, as positions in the concatenated sources."""
         batches = [
             align(batch, self._keys, source.reader.path)
             for source in self._sources
@@ -241,11 +246,11 @@ class RowOrder:
 
     @property
     def is_given(self) -> bool:
-        """Whether the sources one after the other are in order as they are."""
+        """Whether the concatenated sources are already in order."""
         return bool((np.diff(self.places) > 0).all())
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows in order, in the table's columns."""
+        """Yield the rows in order with the table's columns."""
         step = self._rows_at_once()
         for start in range(0, len(self.places), step):
             yield from self._stretch(self.places[start : start + step]).to_batches(max_chunksize=_FEWEST_ROWS)
@@ -269,7 +274,7 @@ class RowOrder:
 
 
 def check_sortable(schema: pa.Schema, name: str) -> pa.Field:
-    """The field of a column that rows can be sorted by."""
+    """Return the field of a sortable column."""
     field = schema.field(name)
     if not is_atomic(field.type):
         message = f"Rows cannot be sorted by {name!r}, which is {field.type}."
@@ -278,7 +283,7 @@ def check_sortable(schema: pa.Schema, name: str) -> pa.Field:
 
 
 def _rows(source: MergeSource, own: Places | None, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-    """Living rows of a source, all or by their numbers among the living."""
+    """Yield living rows of a source, all or by their numbers among the living."""
     if columns is not None and not columns:
         yield pa.record_batch({"": pa.nulls(source.rows)})
         return

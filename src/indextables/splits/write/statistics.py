@@ -1,7 +1,9 @@
-"""What the log will say of a split's values: bounds, nulls, time range and size, gathered while its rows are written.
+"""Statistics of a split for the log: bounds, null counts, time range and size, collected while rows
+are written.
 
-Bounds are right or absent: a column that holds NaN has no upper bound (NaN is the greatest), a zero is written so that
-it bounds -0.0 and 0.0 in every reader's order, a column of NULLs has none, and shortened texts still bound.
+Bounds are correct or absent. A column with NaN has no upper bound (NaN is the greatest), a zero
+bounds -0.0 and 0.0 in every reader's order, a column of NULLs has no bounds, and truncated texts
+are still bounds.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from indextables.splits.index.table_schema import TableSchema
 
 
 class StatsCollector:
-    """Takes the batches of one split, and then says its statistics."""
+    """Collects the statistics of one split from its batches."""
 
     def __init__(
         self,
@@ -37,13 +39,13 @@ class StatsCollector:
         self._num_records = 0
 
     def add(self, batch: pa.RecordBatch | pa.Table) -> None:
-        """Count in the rows of one batch."""
+        """Add the rows of one batch."""
         self._num_records += batch.num_rows
         for column in self._columns:
             column.add(batch.column(column.name))
 
     def finish(self) -> FileStatistics:
-        """The statistics of everything that was added."""
+        """Return the statistics of all added rows."""
         limit = self._settings.max_length if self._settings.truncate else None
         lows = {c.name: c.low_text(limit) for c in self._columns}
         highs = {c.name: c.high_text(limit) for c in self._columns}
@@ -56,9 +58,10 @@ class StatsCollector:
 
 
 def indexed_fields(schema: pa.Schema, settings: StatsSettings, partition_columns: Sequence[str] = ()) -> list[pa.Field]:
-    """The columns that get statistics: those named, else the first so many that can be compared.
+    """Return the columns with statistics: the named ones, or the first comparable ones up to a
+    limit.
 
-    Partition columns are left out: the log holds their values themselves.
+    Partition columns are left out, because the log holds their values.
     """
     if settings.named_columns:
         names = dict.fromkeys(find_column(schema, name) for name in settings.named_columns)
@@ -76,7 +79,7 @@ def indexed_fields(schema: pa.Schema, settings: StatsSettings, partition_columns
 
 
 class _Column:
-    """The running minimum, maximum and null count of one column."""
+    """Running minimum, maximum and null count of one column."""
 
     def __init__(self, declared: pa.Field) -> None:
         self.name: str = declared.name
@@ -118,7 +121,9 @@ class _Column:
         return shorten_max(text, limit) if text is not None and limit and pa.types.is_string(self._type) else text
 
     def _certain(self, end: Any, zero: str) -> str | None:
-        """The text of a bound; None where a reader could not read it back (a year outside 1 to 9999)."""
+        """Return the text of a bound, or None if a reader could not parse it (a year outside 1 to
+        9999).
+        """
         if pa.types.is_floating(self._type) and end.as_py() == 0:
             return zero
         text = encode_value(end)
@@ -129,7 +134,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class SplitStatistics:
-    """Collects over the batches of one split."""
+    """Collects statistics over the batches of one split."""
 
     def __init__(
         self,
@@ -148,7 +153,7 @@ class SplitStatistics:
         self._bytes = 0
 
     def update(self, batch: pa.RecordBatch) -> None:
-        """Take the next rows into account."""
+        """Add the next rows."""
         self._bytes += batch.nbytes
         self._collector.add(batch)
         if self._time_column is not None:
@@ -158,7 +163,7 @@ class SplitStatistics:
                 self._times = min(low, bounds["min"]), max(high, bounds["max"])
 
     def result(self) -> Statistics:
-        """What was found."""
+        """Return the statistics."""
         start, end = (iso_time(t) for t in self._times) if self._times else (None, None)
         collected = self._collector.finish()
         return Statistics(
@@ -174,7 +179,7 @@ class SplitStatistics:
 
 
 def time_column(schema: pa.Schema, chosen: str = "") -> str | None:
-    """The column that gives a split its time range: the chosen one, or the first timestamp."""
+    """Return the column of a split's time range: the configured one, or the first timestamp."""
     if not chosen:
         return next((f.name for f in schema if pa.types.is_timestamp(f.type)), None)
     place = schema.get_field_index(chosen)
@@ -186,7 +191,9 @@ def time_column(schema: pa.Schema, chosen: str = "") -> str | None:
 
 
 def iso_time(micros: int) -> str | None:
-    """Microseconds since 1970 as an ISO timestamp in UTC; None outside the years that ISO text can say."""
+    """Return microseconds since 1970 as an ISO timestamp in UTC, or None outside the years of ISO
+    text.
+    """
     try:
         moment = _EPOCH + timedelta(microseconds=micros)
     except OverflowError:

@@ -35,21 +35,21 @@ from indextables.storage.location import join, partition_folder
 
 
 def new_split_name() -> str:
-    """A name no other split has."""
+    """Return a unique split name."""
     return f"split-{uuid.uuid4()}.split"
 
 
 def split_path(partition_values: Mapping[str, str | None], name: str) -> str:
-    """The path of a split of a partition, from the table's root."""
+    """Return the path of a split of a partition, relative to the table's root."""
     return join(partition_folder(partition_values), "splits", name)
 
 
 _FIRST_GUESS = 1.2
-"""Size of the index over size of the rows, until a finished split tells."""
+"""Initial ratio of index size to row size, until a split is finished."""
 
 
 class SplitWriter:
-    """Writes the rows of one partition into as many splits as their size asks for."""
+    """Writes the rows of one partition into splits of the target size."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class SplitWriter:
         self._index_ratio = _FIRST_GUESS
 
     def write(self, batch: pa.RecordBatch) -> list[SplitInfo]:
-        """Add rows; returns the splits that became full."""
+        """Add rows and return the splits that became full."""
         batch = self._conform(batch)
         full = []
         for start in range(0, batch.num_rows, CHUNK_ROWS):
@@ -82,7 +82,7 @@ class SplitWriter:
         return full
 
     def finish(self) -> list[SplitInfo]:
-        """Complete the last split; an empty list if there is nothing left to complete."""
+        """Complete the last split. Returns an empty list if there is none."""
         if self._current is None:
             return []
         current, self._current = self._current, None
@@ -133,7 +133,9 @@ class SplitWriter:
         return current.rows_bytes * (1 + self._index_ratio)
 
     def _conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with exactly the writer's columns, proven to be sound (invalid UTF-8 would harm the index)."""
+        """Return the batch with exactly the writer's columns, validated (invalid UTF-8 would damage
+        the index).
+        """
         missing = [name for name in self.schema.names if name not in batch.schema.names]
         if missing:
             raise SchemaMismatchError(f"The data has no column {', '.join(map(repr, missing))}.", missing=missing)
@@ -150,7 +152,7 @@ class SplitWriter:
 
 
 class _OpenSplit:
-    """One split under construction: rows, index and statistics side by side."""
+    """One split under construction: rows, index and statistics."""
 
     def __init__(
         self, folder: Path, schema: pa.Schema, mapping: DocMapping, heap_bytes: int, statistics: SplitStatistics
@@ -177,7 +179,7 @@ class _OpenSplit:
         self._statistics.update(batch)
 
     def finish(self) -> tuple[SplitInfo, float]:
-        """The finished split, and the size of its index over the size of its rows."""
+        """Return the finished split and the ratio of index size to row size."""
         segment = self._index.finish() if self._index else None
         layout = finish_split(
             self._body,
@@ -206,9 +208,10 @@ def write_splits(
     tags: Sequence[str] = (),
     origin: Origin | None = None,
 ) -> Generator[SplitInfo, None, None]:
-    """The splits of a stream of batches, one at a time: each file is there until the next one is asked for.
+    """Yield the splits of a stream of batches one at a time; each file exists until the next is
+    requested.
 
-    Closing the generator early cleans up as well.
+    Closing the generator early also cleans up.
     """
     with SplitWriter(schema, mapping, settings=settings, stats=stats, tags=tags, origin=origin) as writer:
         for batch in batches:
