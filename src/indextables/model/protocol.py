@@ -36,6 +36,8 @@ CHAINS = "analyzerChains"
 """Columns of splits may be cut into terms by a chain of filters. A table names it from the first such split on."""
 CODE_NAMES = "codeNames"
 """Splits may hold names in code as the chain `code2` cuts them. A table names it from the first such split on."""
+CODE_SPELLINGS = "codeSpellings"
+"""Splits may also hold the lower-case spellings of names, as the chain `code3` does. A table names it likewise."""
 EXACT_FIELDS = "exactFields"
 """Splits may have a field with whole values, or hashes of them. A table names it from the first such split on."""
 DELETION_VECTORS = "deletionVectors"
@@ -46,13 +48,15 @@ _SHUT_STATE_VERSION = 5
 """What a state says where splits are ours: an engine that looks at nothing else of a state refuses it then."""
 
 _OLDER_FEATURES = {"checkpoints", "conditionalWrites", "tantivy4java"}
-_NEWER_FEATURES = {CHAINS, CODE_NAMES, DELETION_VECTORS, EXACT_FIELDS, SUBSTRINGS, DECISIONS, TAGS, *EVOLUTION}
+_INDEX_FEATURES = {CHAINS, CODE_NAMES, CODE_SPELLINGS, EXACT_FIELDS, SUBSTRINGS, DECISIONS}
+_NEWER_FEATURES = {*_INDEX_FEATURES, DELETION_VECTORS, TAGS, *EVOLUTION}
 _KNOWN_FEATURES = frozenset(FEATURES) | _OLDER_FEATURES | _NEWER_FEATURES
 FEATURES_SINCE = 3
 _MARKS = {
     SUBSTRINGS: r'"substring":\s*true',
     CHAINS: r'"tokenizer":\s*"[^"]*\|',
     CODE_NAMES: r'"tokenizer":\s*"code2\|',
+    CODE_SPELLINGS: r'"tokenizer":\s*"code3\|',
     EXACT_FIELDS: r'"exact":\s*"',
 }
 """What a doc mapping has in it where a feature is used."""

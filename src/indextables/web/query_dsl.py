@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from indextables.errors import InvalidInputError, QuerySyntaxError, nearest, shown
 from indextables.model.values import parse_float
 from indextables.splits.index.analyzers import analyze
+from indextables.splits.index.mapping import query_tokenizer
 from indextables.splits.query import tree
 from indextables.splits.query.fields import MAX_WEIGHT, QueryFields
 from indextables.splits.query.parser import parse
@@ -166,7 +167,8 @@ class QueryDsl:
             column = None
         if column is None or column.kind != "text" or not isinstance(value, str):
             return (self._value(field, value),)
-        found = dict.fromkeys(value[t.start : t.end] for t in analyze(value, column.tokenizer or "default"))
+        tokens = analyze(value, query_tokenizer(column.tokenizer or "default"))
+        found = dict.fromkeys(value[token.start : token.end] for token in tokens)
         return tuple(self._value(field, word) for word in found)
 
     def _value(self, field: Any, value: Any) -> tree.Query:

@@ -8,9 +8,8 @@ with such terms are found by scanning (`index_values` counts them at write time)
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -18,7 +17,14 @@ import pyarrow.compute as pc
 import tantivy
 
 from indextables.config.indexing import CHAIN, STEMMERS
-from indextables.splits.index.mapping import GRAM_TOKENIZER, NAMES_IN_CODE, ColumnMapping, DocMapping
+from indextables.splits.index.mapping import (
+    CODE_NAMES,
+    CODE_PARTS,
+    GRAM_TOKENIZER,
+    ColumnMapping,
+    DocMapping,
+    keeps_case,
+)
 
 ROW_FIELD = "_row"
 """Fast field with a row's number, for writers that sort by it."""
@@ -77,13 +83,21 @@ _MAIL = r"[\p{L}\p{N}._%+-]+@[\p{L}\p{N}-]+(?:\.[\p{L}\p{N}-]+)+"
 _UUID = r"[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}"
 _ENTITIES = rf"{_URL}|{_MAIL}|{_UUID}|[\p{{L}}\p{{N}}]+"
 _CODE = r"\p{Lu}?\p{Ll}+|\p{Lu}+|\p{N}+|\p{L}"
-_NAMES = rf"0[xX][0-9A-Fa-f]+|{_CODE}"
+_GAP = "\x1e\x1f"
+"""Term between a text and the names that follow it. It is not indexed but keeps its position."""
+_PARTS = rf"0[xX][0-9A-Fa-f]+|{_CODE}"
 _CUT = "\x1f"
 """Separator that is inserted where a name is split and the analyzer's expression cannot detect it.
 It is not part of a term.
 """
 _HIDDEN_CUTS = r"(0[xX][0-9A-Fa-f]+)|(\p{Lu})(\p{Lu}\p{Ll})"
 """A hexadecimal number, which is not split, and the last capital before a lower-case letter."""
+_RUN = r"[\p{L}\p{N}_]"
+_NAME = rf"{_RUN}*(?:\p{{Ll}}\p{{Lu}}|\p{{Lu}}\p{{Lu}}\p{{Ll}}){_RUN}*"
+"""An identifier whose parts are other terms than those of its lower-case spelling."""
+_NAME_RUNS = rf"0[xX]([0-9A-Fa-f]+)|({_NAME})|{_RUN}+"
+_SEPARATORS = r"[^\p{L}\p{N}_]+"
+_HAS_NAME = r"\p{Ll}\p{Lu}|\p{Lu}\p{Lu}\p{Ll}|0[xX][0-9A-Fa-f]"
 
 
 def _chain(text: str, max_token_length: int | None) -> tantivy.TextAnalyzer:
@@ -94,10 +108,13 @@ def _chain(text: str, max_token_length: int | None) -> tantivy.TextAnalyzer:
         "whitespace": tantivy.Tokenizer.whitespace,
         "entities": lambda: tantivy.Tokenizer.regex(_ENTITIES),
         "code": lambda: tantivy.Tokenizer.regex(_CODE),
-        NAMES_IN_CODE: lambda: tantivy.Tokenizer.regex(_NAMES),
+        CODE_PARTS: lambda: tantivy.Tokenizer.regex(_PARTS),
+        CODE_NAMES: lambda: tantivy.Tokenizer.regex(rf"{_GAP}|{_PARTS}"),
     }[source]()
     limit = _UNLIMITED if max_token_length is None else max_token_length + 1
     builder = tantivy.TextAnalyzerBuilder(cut).filter(tantivy.Filter.remove_long(limit))
+    if source == CODE_NAMES:
+        builder = builder.filter(tantivy.Filter.custom_stopword([_GAP]))
     for part in filters:
         kind, _, language = part.partition(":")
         if kind == "lowercase":
@@ -120,8 +137,13 @@ class CutToken(NamedTuple):
 
 
 def is_cut(tokenizer: str) -> bool:
-    """Return whether separators are inserted into texts before analysis."""
-    return tokenizer.startswith(f"{NAMES_IN_CODE}{CHAIN}")
+    """Return whether texts are changed before analysis."""
+    return tokenizer.startswith((f"{CODE_PARTS}{CHAIN}", f"{CODE_NAMES}{CHAIN}"))
+
+
+def has_spellings(tokenizer: str) -> bool:
+    """Return whether the lower-case spellings of names follow a text."""
+    return tokenizer.startswith(f"{CODE_NAMES}{CHAIN}") and not keeps_case(tokenizer)
 
 
 def cut_texts(texts: pa.Array, tokenizer: str) -> pa.Array:
@@ -130,7 +152,10 @@ def cut_texts(texts: pa.Array, tokenizer: str) -> pa.Array:
     """
     if not is_cut(tokenizer):
         return texts
-    return pc.replace_substring_regex(texts, _HIDDEN_CUTS, rf"\1\2{_CUT}\3")
+    parts = pc.replace_substring_regex(texts, _HIDDEN_CUTS, rf"\1\2{_CUT}\3")
+    if not has_spellings(tokenizer):
+        return parts
+    return pc.binary_join_element_wise(parts, pc.utf8_lower(_names(texts)), "")
 
 
 def cut_text(text: str, tokenizer: str) -> str:
@@ -138,16 +163,33 @@ def cut_text(text: str, tokenizer: str) -> str:
     return str(cut_texts(pa.array([text]), tokenizer)[0].as_py()) if is_cut(tokenizer) else text
 
 
-def _insertions(text: str, cut: str) -> list[int]:
-    """Return the positions of the separators in a text."""
-    found: list[int] = []
+def _names(texts: pa.Array) -> pa.Array:
+    """Return the names and the hexadecimal digits of each text, with a gap before each."""
+    few = pc.if_else(pc.match_substring_regex(texts, _HAS_NAME), texts, "")
+    runs = pc.replace_substring_regex(few, f"{_NAME_RUNS}|{_SEPARATORS}", rf"{_GAP}\1\2")
+    return pc.utf8_rtrim(pc.replace_substring_regex(runs, f"(?:{_GAP})+", _GAP), _GAP)
+
+
+def _origins(text: str, cut: str, names: str) -> list[int]:
+    """Return the position in the text for each position in the cut text, including its end."""
+    body, *lowered = cut.rsplit(_GAP, names.count(_GAP)) if names else [cut]
+    origins: list[int] = []
     at = 0
-    for position, character in enumerate(cut):
-        if at < len(text) and text[at] == character:
-            at += 1
-        else:
-            found.append(position)
-    return found
+    for character in body:
+        origins.append(at)
+        at += text[at : at + 1] == character
+    runs = iter(_name_runs().pre_tokenize(text).tokens if names else ())
+    for spelling, name in zip(lowered, names.split(_GAP)[1:], strict=True):
+        origins += [at] * len(_GAP)
+        run = next(r for r in runs if name in (r.text, r.text[2:]) and (name == r.text or r.text[:2] in ("0x", "0X")))
+        start, at = run.char_offset_to - len(name), run.char_offset_to
+        origins += range(start, at) if len(spelling) == len(name) else [start] * len(spelling)
+    return [*origins, at]
+
+
+@cache
+def _name_runs() -> tantivy.TextAnalyzer:
+    return tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.regex(_NAME_RUNS)).build()
 
 
 def analyze(text: str, tokenizer: str, max_token_length: int | None = None) -> list[TextToken]:
@@ -159,8 +201,9 @@ def analyze(text: str, tokenizer: str, max_token_length: int | None = None) -> l
     tokens = [TextToken(t.text, t.position, t.char_offset_from, t.char_offset_to) for t in analyzed.tokens]
     if cut == text:
         return tokens
-    put = _insertions(text, cut)
-    return [t._replace(start=t.start - bisect_left(put, t.start), end=t.end - bisect_left(put, t.end)) for t in tokens]
+    names = str(_names(pa.array([text]))[0].as_py()) if has_spellings(tokenizer) else ""
+    origins = _origins(text, cut, names)
+    return [token._replace(start=origins[token.start], end=origins[token.end]) for token in tokens]
 
 
 def tokens_of(text: str, tokenizer: str) -> Sequence[tantivy.Token | CutToken]:

@@ -50,11 +50,13 @@ GRAM_TOKENIZER = "gram3"
 """Every three neighbouring characters, in lower case. Of the second field of a column; no setting names it."""
 WHOLE_TOKENIZERS = ("raw", "lowercase_raw")
 CHAIN_SOURCES = ("words", "whitespace", "entities", "code")
-NAMES_IN_CODE = "code2"
-"""How splits record the source `code`, which cuts acronyms (`HTTPServer` is `http`, `server`) and keeps `0xFF` whole."""
+CODE_PARTS = "code2"
+"""The source that cuts names in code: `HTTPServer` is `http`, `server`, and `0xFF` stays whole."""
+CODE_NAMES = "code3"
+"""How splits record the source `code`: the parts of a name, and after the text its lower-case spelling, `httpserver`."""
 _OLD_CODE, _OLD_CODE_SETTING = "code", "code1"
-"""How splits of earlier releases record it, and how a setting names what those do."""
-_RECORDED = {"code": NAMES_IN_CODE, _OLD_CODE_SETTING: _OLD_CODE}
+"""How splits of 0.1.0 record the source `code`, and the setting that requests it."""
+_RECORDED = {"code": CODE_NAMES, _OLD_CODE_SETTING: _OLD_CODE}
 _SPELLED = {recorded: spelled for spelled, recorded in _RECORDED.items()}
 CHAIN_FILTERS = ("lowercase", "ascii", "stop:<language>", "stem:<language>")
 LANGUAGES = tuple(sorted(set(STEMMERS.values())))
@@ -66,7 +68,7 @@ _FORMAT = 1
 def chain_fault(text: str) -> str:
     """What is wrong with a chain such as `words|lowercase|ascii|stop:english|stem:english`; nothing if it is right."""
     source, *filters = text.split(CHAIN)
-    if source not in (*CHAIN_SOURCES, _OLD_CODE_SETTING):
+    if source not in (*CHAIN_SOURCES, _OLD_CODE_SETTING, CODE_PARTS):
         return f"a chain starts with {', '.join(CHAIN_SOURCES)}, not {source!r}"
     for part in filters:
         kind, _, language = part.partition(":")
@@ -90,13 +92,13 @@ def _with_source(chain: str, names: Mapping[str, str]) -> str:
 
 
 def _keeps_old_code(old: ColumnMapping, new: ColumnMapping) -> bool:
-    """Whether a column is recorded with the source `code` of earlier releases, and a setting asks for `code`."""
-    chain = _with_source(old.tokenizer, {_OLD_CODE: NAMES_IN_CODE})
+    """Whether a column is recorded with an earlier form of the source `code`, and a setting requests `code`."""
+    chain = _with_source(old.tokenizer, {_OLD_CODE: CODE_NAMES, CODE_PARTS: CODE_NAMES})
     return chain != old.tokenizer and chain == new.tokenizer and old.kind == new.kind
 
 
 def keep_old_code(recorded: Iterable[ColumnMapping], mapping: DocMapping) -> DocMapping:
-    """The mapping in which columns that are recorded with the source `code` of earlier releases keep it."""
+    """The mapping in which columns that are recorded with an earlier form of the source `code` keep it."""
     old = {column.name: column for column in recorded}
     return DocMapping(
         tuple(
@@ -106,6 +108,11 @@ def keep_old_code(recorded: Iterable[ColumnMapping], mapping: DocMapping) -> Doc
             for new in mapping.columns
         )
     )
+
+
+def query_tokenizer(tokenizer: str) -> str:
+    """The tokenizer for the words of a query: a name in a query is its parts, next to each other."""
+    return _with_source(tokenizer, {CODE_NAMES: CODE_PARTS})
 
 
 def keeps_case(tokenizer: str) -> bool:

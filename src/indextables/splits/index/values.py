@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from indextables.splits.index.analyzers import cut_text, cut_texts, is_cut, terms_of
+from indextables.splits.index.analyzers import cut_text, cut_texts, has_spellings, is_cut, terms_of
 from indextables.splits.index.mapping import WHOLE_TOKENIZERS, ColumnMapping, is_text
 
 ROOT = "r"
@@ -283,11 +283,17 @@ def parse_address(text: str) -> ipaddress.IPv6Address | None:
 def has_long_term(text: str, column: ColumnMapping) -> bool:
     """Return whether a text has a term that the column's index leaves out."""
     limit = column.max_token_length
-    if len(text.encode()) <= limit or column.tokenizer == "ngram":
+    if len(text.encode()) <= _harmless_bytes(column) or column.tokenizer == "ngram":
         return False
     if column.tokenizer in WHOLE_TOKENIZERS:
         return True
     return len(terms_of(text, column.tokenizer)) > len(terms_of(text, column.tokenizer, limit))
+
+
+def _harmless_bytes(column: ColumnMapping) -> int:
+    """The size of a text up to which none of its terms is too long. Lower case can take half as many bytes again."""
+    limit = column.max_token_length
+    return limit * 2 // 3 if has_spellings(column.tokenizer) else limit
 
 
 def _positions(mask: pa.Array) -> npt.NDArray[np.int64]:
@@ -299,7 +305,7 @@ def _find_long_terms(column: ColumnMapping, texts: pa.Array) -> npt.NDArray[np.i
     """Return the positions of the texts with a term that is too long for the index."""
     if column.tokenizer == "ngram":
         return _NO_POSITIONS
-    positions = _positions(pc.greater(pc.binary_length(texts), column.max_token_length))
+    positions = _positions(pc.greater(pc.binary_length(texts), _harmless_bytes(column)))
     if not len(positions) or column.tokenizer in WHOLE_TOKENIZERS:
         return positions
     long = texts.take(pa.array(positions))

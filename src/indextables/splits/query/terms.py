@@ -25,6 +25,7 @@ from typing import Any
 import pyarrow as pa
 import tantivy
 from msgspec import Struct
+from msgspec.structs import replace
 
 from indextables.config.indexing import CHAIN
 from indextables.errors import InvalidInputError, shown
@@ -32,14 +33,15 @@ from indextables.model.regular_expression import RegexFaultError, RegularExpress
 from indextables.model.values import is_relative, parse_moment
 from indextables.splits.index.analyzers import analyze, terms_of
 from indextables.splits.index.mapping import (
-    NAMES_IN_CODE,
+    CODE_PARTS,
     WHOLE_TOKENIZERS,
     ColumnMapping,
     before_stems,
     is_text,
     keeps_case,
+    query_tokenizer,
 )
-from indextables.splits.index.values import parse_address
+from indextables.splits.index.values import has_long_term, parse_address
 from indextables.splits.query.tree import Leaf, Regex, Wildcard, Words
 
 
@@ -67,8 +69,13 @@ def words_of(column: ColumnMapping, text: str) -> tuple[Word, ...]:
     """Return the terms of a text in a column whatever their length. Empty if the tokenizer keeps
     nothing.
     """
-    tokens = analyze(text, column.tokenizer or "raw")
+    tokens = analyze(text, query_tokenizer(column.tokenizer or "raw"))
     return tuple(Word(t.position - tokens[0].position, t.text) for t in tokens)
+
+
+def has_long_word(column: ColumnMapping, text: str) -> bool:
+    """Return whether a term of a text in a query is one that the column's index leaves out."""
+    return has_long_term(text, replace(column, tokenizer=query_tokenizer(column.tokenizer)))
 
 
 def lowered(text: str) -> str:
@@ -123,7 +130,7 @@ def term_patterns(column: ColumnMapping, pattern: str) -> tuple[Pattern, ...]:
     pieces = parse_pattern(pattern)
     if tokenizer in (*WHOLE_TOKENIZERS, "ngram"):
         return (tuple(p if isinstance(p, Gap) or tokenizer == "raw" else lowered(p) for p in pieces),)
-    if tokenizer.startswith((f"entities{CHAIN}", f"code{CHAIN}", f"{NAMES_IN_CODE}{CHAIN}")):
+    if tokenizer.startswith((f"entities{CHAIN}", f"code{CHAIN}", f"{CODE_PARTS}{CHAIN}")):
         # What separates terms depends on more than one character: a pattern is compared with whole terms.
         return (tuple(p if isinstance(p, Gap) else _folded(p, tokenizer) for p in pieces),)
     patterns: list[list[Piece]] = [[]]
@@ -195,7 +202,7 @@ def is_open(pattern: Pattern) -> bool:
 
 
 def _unstemmed(column: ColumnMapping) -> str:
-    return before_stems(column.tokenizer or "raw")
+    return before_stems(query_tokenizer(column.tokenizer or "raw"))
 
 
 def _folded(text: str, tokenizer: str) -> str:

@@ -21,7 +21,6 @@ from indextables.splits.index.values import (
     TEXT_MARK,
     IncompleteValues,
     field_path,
-    has_long_term,
     normal_leaf,
     searchable_text,
     whole_term,
@@ -125,7 +124,7 @@ class Translator(Struct, frozen=True):
         name = field_name(column, leaf.target)
         number = None if leaf.quoted or column.kind != "json" else json_number(leaf.text)
         answer = IndexAnswer(tantivy.Query.empty_query())
-        if words and not has_long_term(leaf.text, column):
+        if words and not terms.has_long_word(column, leaf.text):
             answer = self._phrase(leaf.target, words, column, leaf.slop)
         if number is None or (value := normal_leaf(number)) is None:
             return answer
@@ -206,7 +205,7 @@ class Translator(Struct, frozen=True):
 
     def _one_of(self, leaf: OneOf, column: ColumnMapping) -> IndexAnswer | None:
         if column.kind == "string":
-            short = [i for i in leaf.items if isinstance(i, Words) and not has_long_term(i.text, column)]
+            short = [i for i in leaf.items if isinstance(i, Words) and not terms.has_long_word(column, i.text)]
             texts = [terms.words_of(column, i.text)[0].text for i in short]
             return IndexAnswer(tantivy.Query.term_set_query(self.schema, column.field, texts))
         values = [item.value for item in leaf.items if isinstance(item, Equals)]
@@ -305,7 +304,7 @@ def may_match_long_terms(leaf: Leaf, column: ColumnMapping) -> bool:
     if isinstance(leaf, OneOf):
         return any(may_match_long_terms(item, column) for item in leaf.items)
     if isinstance(leaf, Words):
-        return leaf.prefix or has_long_term(leaf.text, column)
+        return leaf.prefix or terms.has_long_word(column, leaf.text)
     if isinstance(leaf, Fuzzy):
         return _MAX_CHARACTER_BYTES * (len(leaf.text) + leaf.distance) > column.max_token_length
     if isinstance(leaf, Wildcard):
@@ -328,7 +327,7 @@ def scored_terms(leaf: Leaf, column: ColumnMapping) -> tuple[TermKey, ...]:
     """Return the terms whose inverse document frequencies score a leaf; empty for constant scores."""
     if not isinstance(leaf, Words) or leaf.prefix or leaf.target.anywhere or not has_index_for(leaf, column):
         return ()
-    if column.tokenizer == "ngram" or has_long_term(leaf.text, column):
+    if column.tokenizer == "ngram" or terms.has_long_word(column, leaf.text):
         return ()
     return tuple(TermKey(leaf.target, word.text) for word in _index_words(column, leaf.text))
 
