@@ -1,1 +1,1 @@
-"""Frozen values of the table protocol; no I/O, no clock, no randomness."""
+"""Values of the table protocol: frozen, without I/O, clock or randomness."""

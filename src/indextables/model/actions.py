@@ -1,9 +1,8 @@
-"""The actions of the log: what one line of a version file says.
+"""The actions of the log: the lines of a version file.
 
-Names are snake_case here and camelCase on disk. Every action keeps the fields it does not know in `unknown`, so that a
-rewritten file loses nothing. Lists and maps that are null on disk arrive as None or empty, never as an error.
-
-Of skipped splits (`SkipAction`) it is said which are left alone for now, and how often each has failed.
+Names are snake_case here and camelCase on disk. Every action keeps unknown fields in `unknown`, so
+that a rewritten file loses nothing. Null lists and maps are read as None or empty. This module also
+lists skipped splits (`SkipAction`) in cooldown and their failure counts.
 """
 
 from __future__ import annotations
@@ -16,19 +15,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 MAX_LONG = 2**63 - 1
-"""The largest whole number that a file list and other engines can hold."""
+"""The largest integer that a file list and other engines can hold."""
 Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=MAX_LONG)]
 UNKNOWN_FIELD = "(unknown fields)"
-"""No writer uses this name: what is kept under it is written back as fields of the line itself."""
+"""Reserved name: entries under it are written back as fields of the line itself."""
 
 
 def _written(default: Any) -> Any:
-    """A default that is written to disk all the same, because every reader requires the field."""
+    """Return a default that is written to disk, because every reader requires the field."""
     return msgspec.field(default_factory=lambda: default)
 
 
 def _written_map() -> dict[str, Any]:
-    """An empty map that is written to disk (msgspec leaves out the default `dict`)."""
+    """Return an empty map that is written to disk (msgspec omits the default `dict`)."""
     return {}
 
 
@@ -41,13 +40,13 @@ class Action(
     frozen=True,
     gc=False,
 ):
-    """Root of the actions; `unknown` holds the fields of the line that this release does not know."""
+    """Base of the actions; `unknown` holds the fields that this release does not know."""
 
     unknown: dict[str, Any] = msgspec.field(default_factory=dict, name=UNKNOWN_FIELD)
 
 
 class ProtocolAction(Action, kw_only=True, frozen=True):
-    """Which readers and writers may touch the table."""
+    """Reader and writer requirements of the table."""
 
     min_reader_version: Long = _written(1)
     min_writer_version: Long = _written(1)
@@ -76,7 +75,7 @@ class MetadataAction(Action, kw_only=True, frozen=True):
 
 
 ROWS_END = "rowsEnd"
-"""The tag that says at which byte of a split its rows end and its index begins."""
+"""Tag with the byte offset at which the rows of a split end and its index begins."""
 
 
 class AddAction(Action, kw_only=True, frozen=True):
@@ -92,7 +91,7 @@ class AddAction(Action, kw_only=True, frozen=True):
     min_values: dict[str, str] | None = None
     max_values: dict[str, str] | None = None
     num_records: Long | None = None
-    """Rows of the split that are part of the table: those that its deletion vector names are not counted."""
+    """Rows of the split that are part of the table, without those in its deletion vector."""
     footer_start_offset: Long | None = None
     footer_end_offset: Long | None = None
     hotcache_start_offset: Long | None = None
@@ -112,13 +111,15 @@ class AddAction(Action, kw_only=True, frozen=True):
     companion_delta_version: Long | None = None
     companion_fast_field_mode: str | None = None
     deletion_vector: str | None = None
-    """Which rows of the split are deleted (see `model.deletion_vector`). A split is what it is by path and vector."""
+    """The deleted rows of the split (see `model.deletion_vector`). A split is identified by path
+    and vector.
+    """
     deleted_records: Long | None = None
-    """How many rows the vector names."""
+    """Number of rows in the vector."""
 
 
 class RemoveAction(Action, kw_only=True, frozen=True):
-    """A split that is no longer part of the table; its file stays until it is purged."""
+    """A split that is no longer part of the table. Its file stays until a purge."""
 
     path: str
     deletion_timestamp: Long | None = None
@@ -128,11 +129,13 @@ class RemoveAction(Action, kw_only=True, frozen=True):
     size: Long | None = None
     tags: dict[str, str] | None = None
     deletion_vector: str | None = None
-    """The vector that the split had, so that the rows which went can still be told."""
+    """The vector that the split had, so that the removed rows can be determined."""
 
 
 class SkipAction(Action, kw_only=True, frozen=True):
-    """A split that an operation could not process; it stays live and is left alone until `retry_after`."""
+    """A split that an operation could not process. It stays live and is not retried before
+    `retry_after`.
+    """
 
     path: str
     skip_timestamp: Long
@@ -145,7 +148,7 @@ class SkipAction(Action, kw_only=True, frozen=True):
 
 
 class CommitInfo(Action, kw_only=True, frozen=True):
-    """Who committed the version, when and why; `txn_id` is how a writer recognises its own commit."""
+    """Who committed the version, when and why. A writer recognises its own commit by `txn_id`."""
 
     txn_id: str | None = None
     timestamp: Long | None = None
@@ -176,7 +179,9 @@ ACTION_KEYS: dict[type[Action], str] = {
 
 
 class UnknownAction(msgspec.Struct, kw_only=True, frozen=True):
-    """A line whose key this release does not know: ignored, but kept where a file is rewritten."""
+    """A line with a key that this release does not know: ignored, but kept when a file is
+    rewritten.
+    """
 
     key: str
     value: Any
@@ -199,17 +204,17 @@ SKIPPED_SCHEMA = pa.schema(
 
 
 def in_cooldown(skip: SkipAction, *, now_ms: int) -> bool:
-    """Whether the split is still to be left alone."""
+    """Return whether the split is in cooldown."""
     return skip.retry_after is not None and skip.retry_after > now_ms
 
 
 def paths_in_cooldown(skips: Mapping[str, SkipAction], *, now_ms: int) -> dict[str, int]:
-    """The splits to be left alone, and until when."""
+    """Return the splits in cooldown with the end of their cooldown."""
     return {p: s.retry_after for p, s in skips.items() if s.retry_after is not None and s.retry_after > now_ms}
 
 
 def without_cooling(files: pa.Table, skips: Mapping[str, SkipAction], *, now_ms: int) -> pa.Table:
-    """A file list without the splits in cooldown."""
+    """Return a file list without the splits in cooldown."""
     cooling = paths_in_cooldown(skips, now_ms=now_ms)
     if not cooling:
         return files
@@ -217,7 +222,7 @@ def without_cooling(files: pa.Table, skips: Mapping[str, SkipAction], *, now_ms:
 
 
 def skipped_table(skips: Mapping[str, SkipAction], *, now_ms: int) -> pa.Table:
-    """Every live skip as a row, the latest first."""
+    """Return every live skip as a row, the latest first."""
     ordered = sorted(skips.values(), key=lambda s: (-s.skip_timestamp, s.path))
     rows = [
         {

@@ -1,6 +1,7 @@
-"""Arguments as callers give them: of the type that is meant, or refused with what was expected and what was given.
+"""Validation of arguments: a value of the expected type, or an error with what was expected and
+what was given.
 
-Python checks no types. Without these, a wrong value shows up far from the call, or in the table itself.
+Without these checks a wrong value shows up far from the call, or in the table itself.
 """
 
 from __future__ import annotations
@@ -15,22 +16,22 @@ from indextables.errors import InvalidInputError
 from indextables.model.actions import MAX_LONG
 
 RESERVED_APP_IDS = "indextables."
-"""How the names of writers begin whose transactions the table itself records, such as a purge."""
+"""Prefixes of writer ids whose transactions the table itself records, such as a purge."""
 
 
 Moment = datetime | str | int
-"""A moment as people write it: a datetime, ISO text, or milliseconds since 1970."""
+"""A timestamp argument: a datetime, ISO text, or milliseconds since 1970."""
 
 
 def text(name: str, value: Any) -> str:
-    """A text."""
+    """Return a text argument."""
     if isinstance(value, str):
         return value
     raise unexpected(name, "a text", value)
 
 
 def whole_number(name: str, value: Any, *, low: int | None = 0) -> int:
-    """A whole number, numpy's included. True and false are none, nor is a text of digits."""
+    """Return an integer argument, including numpy integers but not booleans or texts."""
     try:
         number = None if isinstance(value, bool) else operator.index(value)
     except TypeError:
@@ -41,14 +42,14 @@ def whole_number(name: str, value: Any, *, low: int | None = 0) -> int:
 
 
 def number(name: str, value: Any, unit: str) -> float:
-    """A number that a caller gave, such as 24 or 0.5; a text or a duration is refused."""
+    """Return a numeric argument such as 24 or 0.5, but not a text or a duration."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value
     raise unexpected(name, f"a number of {unit}", value)
 
 
 def names_list(name: str, value: Any) -> tuple[str, ...]:
-    """Names that a caller gave as a list; a single text would be taken apart letter by letter."""
+    """Return a list of names. A single text is refused, because it would be split into letters."""
     if isinstance(value, str):
         raise InvalidInputError(f"{name} is a list of names, not the text {value!r}.", hint=f"Write [{value!r}].")
     if not isinstance(value, Iterable):
@@ -57,7 +58,9 @@ def names_list(name: str, value: Any) -> tuple[str, ...]:
 
 
 def transaction_id(txn: Any) -> tuple[str, int] | None:
-    """The id of an exactly-once write: a name of the writer, and a number that rises with its writes."""
+    """Return the id of an exactly-once write: a writer name and a number that increases with its
+    writes.
+    """
     if txn is None:
         return None
     if not isinstance(txn, tuple | list) or len(txn) != 2:
@@ -72,7 +75,7 @@ def transaction_id(txn: Any) -> tuple[str, int] | None:
 
 
 def to_epoch_ms(moment: Moment) -> int:
-    """Milliseconds since 1970. A moment without a time zone is in UTC."""
+    """Return milliseconds since 1970. A timestamp without a time zone is in UTC."""
     if isinstance(moment, int) and not isinstance(moment, bool):
         return _bounded_ms(moment)
     try:
@@ -96,7 +99,9 @@ _LAST_MS = 253_402_300_800_000
 
 
 def _bounded_ms(milliseconds: int) -> int:
-    """Refuse what can only be micro- or nanoseconds: as milliseconds they would mean the newest version, without a word."""
+    """Refuse micro- and nanoseconds: read as milliseconds they would silently mean the newest
+    version.
+    """
     if milliseconds < _LAST_MS:
         return milliseconds
     raise InvalidInputError(
@@ -107,7 +112,7 @@ def _bounded_ms(milliseconds: int) -> int:
 
 
 def byte_size(name: str, size: int | str) -> int:
-    """A size as people write it, in bytes; `name` is the argument that gives it."""
+    """Parse a size such as `10M` to bytes; `name` is the argument in errors."""
     try:
         return parse_size(size)
     except ValueError:
@@ -117,7 +122,7 @@ def byte_size(name: str, size: int | str) -> int:
 
 
 def unexpected(name: str, expected: str, value: Any, *, hint: str | None = None) -> InvalidInputError:
-    """The error that says what an argument is and what was given instead."""
+    """Return the error for an argument of the wrong type."""
     description = "None" if value is None else f"{_shown(value)} ({type(value).__name__})"
     return InvalidInputError(f"{name} is {expected}, not {description}.", hint=hint, argument=name)
 

@@ -1,9 +1,9 @@
-"""Calls of public functions whose arguments do not fit: an error that shows how to write the call.
+"""Errors for calls of public functions with wrong arguments that show the right call.
 
     @checked_calls
     class Table: ...
 
-Python's own error for `Table.create(path, schema)` counts arguments. This one names the parameter that goes by its name.
+Python's own error for `Table.create(path, schema)` counts arguments; this one names the parameter.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ else:
 
 
 def checked_calls(cls: C) -> C:
-    """A class whose public methods refuse arguments that do not fit with a hint."""
+    """Class decorator: wrong arguments of public methods raise an error with a hint."""
     for name, member in list(vars(cls).items()):
         if name.startswith("_"):
             continue
@@ -49,7 +49,7 @@ def checked_calls(cls: C) -> C:
 
 
 def checked_call(function: Callable[P, R]) -> Callable[P, R]:
-    """A function that refuses arguments that do not fit with a hint."""
+    """Function decorator: wrong arguments raise an error with a hint."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -67,7 +67,7 @@ def checked_call(function: Callable[P, R]) -> Callable[P, R]:
 def _wrong_call(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], error: TypeError
 ) -> InvalidInputError:
-    """The error for arguments that do not fit the parameters of a function."""
+    """Return the error for arguments that do not match the parameters of a function."""
     parameters = inspect.signature(function).parameters
     name = function.__qualname__
     is_method = next(iter(parameters), "") in ("self", "cls")

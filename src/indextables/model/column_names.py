@@ -1,15 +1,15 @@
-"""Column mapping: what people call the columns of a table, what the splits call them, and their defaults.
+"""Column mapping: logical and physical names of columns, and column defaults.
 
-A `schemaString` names columns as the splits do. A field that people call otherwise carries that name in its metadata
-(`indextables.name`), at any depth. So a column is renamed without touching a split, and a name that was dropped can come
-back as another column: its splits' name is new, and the old values are never met again.
+A `schemaString` uses physical names. A field with another logical name has it in its metadata
+(`indextables.name`), at any depth. A column is therefore renamed without changing splits, and a
+dropped name can be used for a new column, which gets a new physical name, so old values are never
+read. The log, statistics, doc mappings, partition values and splits use physical names; schemas,
+conditions, queries and results of users have logical names. `ColumnNames` translates between the
+two.
 
-Everything below the edges (log, statistics, doc mappings, partition values, splits) speaks the splits' names; schemas,
-conditions, queries and results that people see speak theirs. `ColumnNames` translates between the two.
-
-A default is what rows hold that have no value of a column, because it is younger than they are. It stands in the metadata
-of its field: as our text (`indextables.default`), and as SQL under the keys by which Spark's own Parquet reader fills
-columns that a file does not have. Rows that come without the column get it too.
+A default is the value of a column in rows that are older than the column. It is stored in the
+metadata of its field: as text (`indextables.default`), and as SQL under the keys by which Spark's
+Parquet reader fills missing columns. Written rows without the column get it too.
 """
 
 from __future__ import annotations
@@ -32,45 +32,45 @@ from indextables.model.schema import METADATA_KEY, check_names, is_atomic, schem
 from indextables.model.values import decode_value, encode_value
 
 NAME_KEY = "indextables.name"
-"""Field metadata: what people call a column that the splits call otherwise."""
+"""Field metadata key of the logical name of a column, if it differs from the physical one."""
 _NOWHERE = "\x00"
-"""A key that no document has."""
+"""A key that no document contains."""
 
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 SparkJson = Any
 
 
 class ColumnNames(Struct, frozen=True, dict=True):
-    """The two names of each column of a table."""
+    """Logical and physical names of a table's columns."""
 
     schema_json: str
-    """The schema as the log has it, in the splits' names."""
+    """The schema as in the log, with physical names."""
 
     @cached_property
     def logical_json(self) -> str:
-        """The same in the names that people use."""
+        """The schema with logical names."""
         if NAME_KEY not in self.schema_json:
             return self.schema_json
         return dumped(_logical(json.loads(self.schema_json)))
 
     @cached_property
     def physical_json(self) -> str:
-        """The same without a word of what people call the columns."""
+        """The schema with physical names and without logical ones."""
         return self.schema_json if self.same else dumped(_nameless(json.loads(self.schema_json)))
 
     @property
     def physical(self) -> pa.Schema:
-        """The columns as the splits call them."""
+        """The physical column names."""
         return schema_from_json(self.schema_json)
 
     @cached_property
     def logical(self) -> pa.Schema:
-        """The columns as people call them."""
+        """The logical column names."""
         return schema_from_json(self.logical_json)
 
     @property
     def same(self) -> bool:
-        """Whether no column has two names."""
+        """Whether all logical and physical names are equal."""
         return NAME_KEY not in self.schema_json
 
     @cached_property
@@ -82,20 +82,24 @@ class ColumnNames(Struct, frozen=True, dict=True):
         return {physical: logical for logical, physical in self._to_physical.items()}
 
     def column(self, logical: str) -> str:
-        """The splits' name of a column; one that there is not is named as it is, unless that would be another's."""
+        """Return the physical name of a column. An unknown name is returned unchanged, unless it is
+        another column's physical name.
+        """
         name = self._to_physical.get(logical, logical)
         return name if logical in self._to_physical or name not in self._to_logical else f"{name}{_NOWHERE}"
 
     def shown(self, physical: str) -> str:
-        """What people call a column of the splits; one that the table has no more is shown as it is."""
+        """Return the logical name of a physical column. A column that the table no longer has is
+        returned unchanged.
+        """
         return self._to_logical.get(physical, physical)
 
     def columns(self, logical: Iterable[str]) -> tuple[str, ...]:
-        """The splits' names of several columns."""
+        """Return the physical names of several columns."""
         return tuple(self.column(name) for name in logical)
 
     def predicate(self, bound: Predicate) -> Predicate:
-        """A condition over the splits' columns that says the same."""
+        """Translate a predicate to physical names."""
         if self.same:
             return bound
         if isinstance(bound, And | Or):
@@ -109,11 +113,11 @@ class ColumnNames(Struct, frozen=True, dict=True):
         return replace(bound, column=Column(path, column.type if kind is None else kind))
 
     def optional_predicate(self, bound: Predicate | None) -> Predicate | None:
-        """The same of a condition that may not be there."""
+        """Translate an optional predicate to physical names."""
         return None if bound is None else self.predicate(bound)
 
     def path(self, logical: tuple[str, ...]) -> tuple[str, ...]:
-        """The splits' names of a field inside a column."""
+        """Return the physical names of a field inside a column."""
         return self._path(logical)[0]
 
     def _path(self, path: tuple[str, ...]) -> tuple[tuple[str, ...], pa.DataType | None]:
@@ -130,7 +134,7 @@ class ColumnNames(Struct, frozen=True, dict=True):
         return tuple(translated), kind
 
     def document_path(self, logical: str, path: Sequence[str], key: Callable[[str], str]) -> tuple[str, ...]:
-        """A path inside a json column, in the names of the splits; `key` makes a name what it is in a path."""
+        """Return a path inside a JSON column in physical names; `key` escapes a name for a path."""
         own, other = self.logical.field(logical).type, self.physical.field(self.column(logical)).type
         translated: list[str] = []
         for name in path:
@@ -150,23 +154,23 @@ class ColumnNames(Struct, frozen=True, dict=True):
         return tuple(translated)
 
     def to_logical(self, rows: Rows) -> Rows:
-        """Rows with the names that people use; other columns, such as a score, stay as they are."""
+        """Rename columns to logical names. Other columns, such as a score, keep their names."""
         return rows if self.same else _relabelled(rows, self.physical, self.logical, self._to_logical)
 
     def to_physical(self, rows: Rows) -> Rows:
-        """Rows with the splits' names."""
+        """Rename columns to physical names."""
         return rows if self.same else _relabelled(rows, self.logical, self.physical, self._to_physical)
 
     def settings(self, physical: Settings) -> Settings:
-        """Settings in which the splits' columns are named, as people name them."""
+        """Return settings with logical column names in place of physical ones."""
         return physical if self.same else physical.with_columns(self.shown)
 
     def options(self, logical: Mapping[str, object]) -> Mapping[str, object]:
-        """Settings that people have given, with the splits' names of columns."""
+        """Return user-provided settings with physical column names."""
         return logical if self.same else config.with_columns(logical, self.column)
 
     def metadata(self, recorded: MetadataAction) -> MetadataAction:
-        """The metadata of the table as people know it."""
+        """Return the metadata of the table with logical names."""
         if self.same:
             return recorded
         configuration = config.with_columns(recorded.configuration or {}, self.shown)
@@ -178,7 +182,9 @@ class ColumnNames(Struct, frozen=True, dict=True):
         )
 
     def extended(self, schema: pa.Schema, new_name: Callable[[str], str]) -> ColumnNames:
-        """The names of a schema with more or other columns: those that are there keep theirs, others get `new_name`."""
+        """Return the names for a changed schema: existing columns keep their physical names, others
+        get `new_name`.
+        """
         if schema.equals(self.logical):
             return self
         check_names(schema)
@@ -188,22 +194,22 @@ class ColumnNames(Struct, frozen=True, dict=True):
 
 @lru_cache(maxsize=256)
 def column_names(schema_json: str) -> ColumnNames:
-    """The names that a `schemaString` tells."""
+    """Parse the names of a `schemaString`."""
     return ColumnNames(schema_json)
 
 
 def dumped(schema: SparkJson) -> str:
-    """A Spark schema as the log writes it."""
+    """Return a Spark schema as JSON, as the log writes it."""
     return json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
 
 
 def logical_name(field: SparkJson) -> str:
-    """What people call a field of a Spark schema."""
+    """Return the logical name of a field of a Spark schema."""
     return str((field.get("metadata") or {}).get(NAME_KEY, field["name"]))
 
 
 def with_name(field: SparkJson, logical: str) -> SparkJson:
-    """The field under another name for people; the splits' name stays."""
+    """Return the field with another logical name."""
     metadata = {key: value for key, value in (field.get("metadata") or {}).items() if key != NAME_KEY}
     if logical != field["name"]:
         metadata[NAME_KEY] = logical
@@ -233,7 +239,9 @@ def _nameless(spark: SparkJson) -> SparkJson:
 
 
 def _extended(old: SparkJson, new: SparkJson, new_name: Callable[[str], str]) -> SparkJson:
-    """The new type with the splits' names of the old one, wherever both have a field that people call the same."""
+    """Return the new type with the physical names of the old one for fields with equal logical
+    names.
+    """
     if not isinstance(new, dict):
         return new
     same_kind = isinstance(old, dict) and old.get("type") == new.get("type")
@@ -255,7 +263,9 @@ def _extended_field(old: SparkJson | None, new: SparkJson, new_name: Callable[[s
 
 
 class _Relabelled:
-    """A batch under another schema of the same layout, through Arrow's C interface: nothing is copied."""
+    """A batch under another schema of the same layout, without copying, through Arrow's C
+    interface.
+    """
 
     def __init__(self, batch: pa.RecordBatch, schema: pa.Schema) -> None:
         self._batch = batch
@@ -285,7 +295,7 @@ SPARK_KEYS = ("CURRENT_DEFAULT", "EXISTS_DEFAULT")
 
 
 def default_metadata(name: str, kind: pa.DataType, default: Any) -> dict[str, str]:
-    """The entries of a field's metadata that say its default."""
+    """Return the entries of a field's metadata for its default."""
     if not is_atomic(kind) or pa.types.is_binary(kind):
         hint = "Numbers, text, booleans, dates and times can have one."
         raise InvalidInputError(f"Column {name!r} is {type_name(kind)}, which has no default.", hint=hint, column=name)
@@ -303,7 +313,7 @@ def default_metadata(name: str, kind: pa.DataType, default: Any) -> dict[str, st
 
 
 def default_of(field: pa.Field) -> pa.Scalar | None:
-    """What a row holds that has no value of a column; None for null."""
+    """Return the default of a column; None for null."""
     recorded = (field.metadata or {}).get(METADATA_KEY)
     if recorded is None or _MARK not in recorded:
         return None
@@ -312,6 +322,6 @@ def default_of(field: pa.Field) -> pa.Scalar | None:
 
 
 def absent_values(field: pa.Field, count: int) -> pa.Array:
-    """The values of a column in rows that do not have it."""
+    """Return the values of a column for rows that lack it."""
     default = default_of(field)
     return pa.nulls(count, field.type) if default is None else pa.repeat(default, count)

@@ -1,12 +1,16 @@
-"""What a file list says about the values of a column in each file: a lower and an upper bound, and whether NULLs occur.
+"""Ranges of column values in each file of a file list: lower bound, upper bound, and presence of
+NULLs.
 
-Statistics that carry null counts follow our rules and are taken as they stand. Other writers are known to compare text
-by UTF-16 units, to cut an upper bound without rounding it up, and to give the first value for both bounds of types they
-cannot compare: their bounds are widened until they hold in every such case, or dropped.
+Statistics with null counts were written by our rules and are used unchanged. Other writers may
+compare text by UTF-16 units, truncate an upper bound without rounding up, or write the first value
+as both bounds of types they cannot compare. Their bounds are widened until they hold in every such
+case, or dropped.
 
-A test against a range asks whether some value between the bounds can pass it, and whether some value can fail it; for all
-files at once. What is not known is possible: where a bound is absent, both answers are yes. A whole manifest has bounds
-too: for each column the least and greatest value over all its files, right or absent.
+A test against a range returns for all files at once whether some value between the bounds can pass,
+and whether some value can fail. If a bound is absent, both are possible.
+
+A manifest has bounds too: for each column the minimum and maximum over all its files, correct or
+absent.
 """
 
 from __future__ import annotations
@@ -46,13 +50,17 @@ UNKNOWN_COUNT = -1
 
 
 class TextMaps:
-    """A column of text maps. Where every map has the same keys in the same order, a lookup is a strided slice."""
+    """A column of text maps. If every map has the same keys in the same order, a lookup is a
+    strided slice.
+    """
 
     def __init__(self, column: pa.ChunkedArray) -> None:
         self._chunks = [_MapChunk(chunk) for chunk in column.chunks]
 
     def lookup(self, key: str) -> tuple[pa.Array, Mask]:
-        """The text under a key per map, NULL where there is none; and whether the key is there at all."""
+        """Return the text under a key per map, NULL if it is missing, and whether any map has the
+        key.
+        """
         lookups = [chunk.lookup(key) for chunk in self._chunks]
         if not lookups:
             return pa.array([], pa.string()), np.zeros(0, np.bool_)
@@ -82,7 +90,7 @@ class _MapChunk:
 
     @cached_property
     def _shared_keys(self) -> list[str] | None:
-        """The keys of every map, if they are the same in all of them."""
+        """Return the keys of every map if they are the same in all of them."""
         if self._count == 0 or self._null is not None or self._keys.type != pa.string():
             return None
         width = len(self._keys) // self._count
@@ -113,14 +121,18 @@ class _MapChunk:
 
 
 def null_counts(stats: pa.ChunkedArray, column: str) -> tuple[Counts, Counts]:
-    """The null count of a column and the number of records that each `stats` JSON says; -1 where it says none."""
+    """Return the null count of a column and the number of records in each `stats` JSON; -1 if
+    missing.
+    """
     texts = pc.fill_null(stats.combine_chunks() if isinstance(stats, pa.ChunkedArray) else stats, "{}")
     counts = _read_together(texts, column)
     return counts if counts is not None else _read_singly(texts, column)
 
 
 def _read_together(texts: pa.Array, column: str) -> tuple[Counts, Counts] | None:
-    """One pass of Arrow's JSON reader over all texts; None if any of them is not what we write."""
+    """Parse all texts in one pass of Arrow's JSON reader, or return None if any of them has another
+    form than ours.
+    """
     if len(texts) == 0:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     lines = pc.binary_join(pa.ListArray.from_arrays([0, len(texts)], texts.cast(pa.string())), "\n")[0].as_buffer()
@@ -169,9 +181,10 @@ _ABOVE_SURROGATES = r"[\x{E000}-\x{FFFF}]"
 
 
 class ColumnRange(Struct, frozen=True):
-    """Bounds of one column, one entry per file. An absent bound is NULL; both ends belong to the range.
+    """Bounds of one column with one entry per file. An absent bound is NULL; both ends are
+    inclusive.
 
-    `can_value` and `can_null` say whether a row of the file can hold a value, and whether one can hold NULL.
+    `can_value` and `can_null` tell whether a row of the file can hold a value, or NULL.
     """
 
     low: pa.Array
@@ -181,28 +194,32 @@ class ColumnRange(Struct, frozen=True):
 
     @classmethod
     def unknown(cls, column: Column, count: int) -> ColumnRange:
-        """Nothing is known."""
+        """Return unbounded ranges."""
         nothing = pa.nulls(count, pa.null() if column.type is None else column.type)
         return cls(nothing, nothing, np.ones(count, np.bool_), np.ones(count, np.bool_))
 
     def at(self, places: Sequence[int]) -> ColumnRange:
-        """The bounds of some of the files, in this order."""
+        """Return the bounds of some of the files, in this order."""
         number = np.asarray(places, np.int64)
         low, high = (values.take(pa.array(number)) for values in (self.low, self.high))
         return ColumnRange(low, high, self.can_value[number], self.can_null[number])
 
 
 class Ranges(Protocol):
-    """Anything that knows the ranges of columns over a number of files or groups of files."""
+    """A source of column ranges over a number of files or groups of files."""
 
     count: int
 
     def range_of(self, column: Column, *, nulls: bool) -> ColumnRange:
-        """The range of a column; NULLs are looked into only if asked, which takes longer."""
+        """Return the range of a column. NULLs are determined only on request, because that takes
+        longer.
+        """
 
 
 class FileRanges:
-    """The ranges of a file list: partition values, which are exact, and the bounds of the other columns."""
+    """The ranges of a file list: partition values, which are exact, and the bounds of other
+    columns.
+    """
 
     def __init__(self, files: pa.Table, partition_columns: Sequence[str]) -> None:
         self.count: int = files.num_rows
@@ -244,7 +261,7 @@ class FileRanges:
         return ColumnRange(low, high, can_value, can_null)
 
     def _trustworthy(self, lows: pa.Array, highs: pa.Array, arrow: pa.DataType) -> tuple[pa.Array, pa.Array]:
-        """The bounds of a column, widened or dropped where another writer may have got them wrong."""
+        """Return the bounds of a column, widened or dropped where another writer may be wrong."""
         if pa.types.is_string(arrow):
             if not self._careful.all():
                 lows = _replace(lows, _suspect_low(lows) & ~self._careful, _widened_low)
@@ -260,7 +277,7 @@ class FileRanges:
 
     @cached_property
     def _careful(self) -> Mask:
-        """The files whose statistics carry null counts."""
+        """Return the files whose statistics have null counts."""
         counted = pc.fill_null(pc.match_substring(self._files["stats"], '"nullCount"'), False)
         foreign = pc.fill_null(pc.match_substring(self._files["stats"], '"minValues"'), False)
         mask: Mask = pc.and_not(counted, foreign).to_numpy()
@@ -280,7 +297,9 @@ class FileRanges:
 
 
 def _with_json_bounds(files: pa.Table, column: str, key: str) -> pa.ChunkedArray:
-    """A column of bounds; where a file has none, those under `key` in its `stats` JSON, as other writers store them."""
+    """Return a column of bounds; missing ones come from `key` in the file's `stats` JSON, as other
+    writers store them.
+    """
     bounds = files[column]
     candidates = pc.fill_null(pc.match_substring(files["stats"], f'"{key}"'), False).to_numpy()
     if not candidates.any():
@@ -293,7 +312,7 @@ def _with_json_bounds(files: pa.Table, column: str, key: str) -> pa.ChunkedArray
 
 
 def _json_bounds(text: str, key: str) -> list[tuple[str, str]]:
-    """The bounds in a `stats` text by column; none where the text is not what it should be."""
+    """Return the bounds in a `stats` text by column; none if the text is malformed."""
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):
@@ -308,7 +327,9 @@ def _is_plain(value: object) -> bool:
 
 
 def consistent(low: pa.Array, high: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """The bounds, without those pairs whose lower end lies above the upper one: they were not made in our order."""
+    """Return the bounds without pairs whose lower end is above the upper one, which have another
+    order.
+    """
     if pa.types.is_float64(low.type):
         low, high = _of_any_precision(low, high)
     inverted = pc.greater(low, high)
@@ -322,9 +343,10 @@ def consistent(low: pa.Array, high: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 
 def _of_any_precision(low: pa.Array, high: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Bounds that hold even if they are texts of single precision, of a column that was widened since.
+    """Return bounds that also hold for single-precision texts of a column that was widened since.
 
-    As text, 1.1 is the same number in both precisions; as a value the single one is 1.10000002.
+    As text, 1.1 is the same number in both precisions; as a value the single-precision one is
+    1.10000002.
     """
     single_low, single_high = (end.cast(pa.float32(), safe=False).cast(pa.float64()) for end in (low, high))
     low = pc.if_else(pc.and_(pc.less(single_low, low), pc.is_finite(single_low)), single_low, low)
@@ -332,7 +354,7 @@ def _of_any_precision(low: pa.Array, high: pa.Array) -> tuple[pa.Array, pa.Array
 
 
 def _often_uncompared(arrow: pa.DataType) -> bool:
-    """The types for which a known writer gives the first value as both bounds."""
+    """Return the types for which a known writer records the first value as both bounds."""
     kinds = pa.types
     small = kinds.is_int8(arrow) or kinds.is_int16(arrow)
     return bool(small or kinds.is_decimal(arrow) or (kinds.is_timestamp(arrow) and arrow.tz is None))
@@ -360,12 +382,14 @@ def _holds(outcome: pa.Array) -> Mask:
 
 
 def _widened_low(text: str) -> str:
-    """A bound below everything that UTF-16 order puts at or above the text."""
+    """Return a bound below everything that UTF-16 order sorts at or after the text."""
     return text[: next((i for i, c in enumerate(text) if c >= "\U00010000"), len(text))]
 
 
 def _widened_high(text: str) -> str | None:
-    """A bound above everything that UTF-16 order puts at or below any text that begins like this one."""
+    """Return a bound above everything that UTF-16 order sorts at or before any text with this
+    prefix.
+    """
     stem = text[:-1] if len(text.encode("utf-16-le")) >= 2 * _CUT_LENGTH else text
     return successor(stem[: next((i for i, c in enumerate(stem) if "\ue000" <= c <= "\uffff"), len(stem))])
 
@@ -382,7 +406,7 @@ _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
 def can_pass(test: ColumnTest, column_range: ColumnRange) -> Mask:
-    """Where some value within the range passes."""
+    """Return where some value within the range passes."""
     if isinstance(test, Comparison):
         return _can_compare(test.operator, test, column_range)
     if isinstance(test, In):
@@ -394,7 +418,7 @@ def can_pass(test: ColumnTest, column_range: ColumnRange) -> Mask:
 
 
 def can_fail(test: ColumnTest, column_range: ColumnRange) -> Mask:
-    """Where some value within the range does not pass."""
+    """Return where some value within the range does not pass."""
     if isinstance(test, Comparison):
         if test.operator != "=":
             return _can_compare(_OPPOSITE[test.operator], test, column_range)
@@ -417,7 +441,9 @@ def _can_compare(operator: str, test: Comparison, column_range: ColumnRange) -> 
 
 
 def _can_be_listed(test: In, column_range: ColumnRange) -> Mask:
-    """Where at least one listed value lies within the range: fewer of them lie below it than up to its end."""
+    """Return where at least one listed value is within the range: fewer of them are below it than
+    up to its end.
+    """
     values = np.sort(_orderable(pa.array([v.value for v in test.literals], test.column.type)))
     mask = np.ones(len(column_range.low), np.bool_)
     if values.dtype == object:
@@ -433,7 +459,7 @@ def _can_be_listed(test: In, column_range: ColumnRange) -> Mask:
 
 
 def _count(values: npt.NDArray[Any], ends: pa.Array, side: Any, unknown: int) -> npt.NDArray[np.int64]:
-    """How many of the sorted values lie below each end (`left`), or up to and with it (`right`)."""
+    """Count the sorted values below each end (`left`), or up to and including it (`right`)."""
     counts = np.full(len(ends), unknown, np.int64)
     present = pc.is_valid(ends).to_numpy(zero_copy_only=False)
     counts[present] = np.searchsorted(values, _orderable(ends.drop_null()), side)
@@ -441,7 +467,9 @@ def _count(values: npt.NDArray[Any], ends: pa.Array, side: Any, unknown: int) ->
 
 
 def _orderable(values: pa.Array) -> npt.NDArray[Any]:
-    """Values without NULLs as numpy orders them: numbers as such, times as numbers, the rest as Python objects."""
+    """Return non-null values in a form that numpy orders: numbers, times as numbers, others as
+    Python objects.
+    """
     arrow = values.type
     if pa.types.is_date(arrow):
         return np.asarray(values.cast(pa.int32()))
@@ -455,7 +483,7 @@ def _orderable(values: pa.Array) -> npt.NDArray[Any]:
 
 
 def _can_begin(prefix: str, column_range: ColumnRange) -> Mask:
-    """The texts with a prefix are those from the prefix itself up to, not including, its successor."""
+    """Return the range of texts with a prefix: from the prefix up to but excluding its successor."""
     arrow, beyond = column_range.low.type, successor(prefix)
     mask = _possible(compare(">=", column_range.high, prefix, arrow))
     return mask if beyond is None else mask & _possible(compare("<", column_range.low, beyond, arrow))
@@ -468,7 +496,7 @@ def _can_begin_otherwise(prefix: str, column_range: ColumnRange) -> Mask:
 
 
 def _of_single_values(column_range: ColumnRange, outcome: pa.Array) -> pa.Array:
-    """The outcome where both bounds are the same value, hence the only one; elsewhere nothing is known."""
+    """Return the outcome where both bounds are the same, hence the only, value; elsewhere unknown."""
     return pc.if_else(pc.equal(column_range.low, column_range.high), outcome, pa.scalar(None, pa.bool_()))
 
 
@@ -478,7 +506,7 @@ def _possible(outcome: pa.Array) -> Mask:
 
 
 class BoundsFinder:
-    """Finds the bounds of file lists of one table, by the types of its schema."""
+    """Computes the bounds of file lists of one table, by the types of its schema."""
 
     def __init__(self, metadata: MetadataAction) -> None:
         schema = schema_from_json(metadata.schema_string)
@@ -486,10 +514,11 @@ class BoundsFinder:
         self._partition_columns = tuple(metadata.partition_columns or ())
 
     def of(self, files: pa.Table) -> tuple[dict[str, Bounds], dict[str, Bounds]]:
-        """The bounds that every reader understands (partition columns), and those found by type (all columns).
+        """Return the bounds that every reader understands (partition columns), and typed bounds
+        (all columns).
 
-        Other readers compare partition bounds as text or as what looks like numbers: a partition column is bounded for
-        them only where the order of its texts agrees with that of its values.
+        Other readers compare partition bounds as text or as number-like texts. A partition column
+        is bounded for them only if the order of its texts agrees with that of its values.
         """
         ranges = FileRanges(files, self._partition_columns)
         by_type = self._partitions(ranges) | self._statistics(files, ranges)
@@ -537,7 +566,7 @@ class BoundsFinder:
 
 
 def _end(values: Any, which: str) -> str | None:
-    """The least or greatest value as text; None if there is none or it is no number."""
+    """Return the minimum or maximum as text, or None if there is none or it is not a number."""
     if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
         return None
     if pa.types.is_binary(values.type) or pa.types.is_null(values.type):

@@ -59,7 +59,7 @@ from indextables.model.snapshot import CommittedVersion, Snapshot, files_not_in
 
 
 class Operation(StrEnum):
-    """What a commit does, as recorded in its commitInfo."""
+    """The operation of a commit, as recorded in its commitInfo."""
 
     CREATE = "CREATE"
     APPEND = "WRITE"
@@ -87,33 +87,39 @@ class Operation(StrEnum):
 
 
 PURGE_TXN = f"{RESERVED_APP_IDS}purge"
-"""The appId whose `txn` every purge raises, so that even a snapshot tells that there was one."""
+"""The appId whose `txn` every purge raises, so that even a snapshot shows that there was one."""
 
 
 class Intent(Struct, frozen=True):
-    """What a commit wants, as far as others could stand in its way."""
+    """What a commit reads and writes, as far as another commit can conflict with it."""
 
     operation: str
     adds: frozenset[str] = frozenset()
     replaces: frozenset[str] = frozenset()
-    """Splits that must still be live, because what is added holds their rows."""
+    """Splits that must still be live, because their rows are rewritten."""
     vectors: Mapping[str, str | None] = {}
-    """The deletion vectors of such splits when their rows were read; a split that is not named here had none."""
+    """The deletion vectors of these splits when their rows were read; a split that is missing had
+    none.
+    """
     masks: frozenset[str] = frozenset()
-    """Splits that must still be live, because some of their rows are deleted; which, is decided when it is planned."""
+    """Splits that must still be live, because some of their rows are deleted; the rows are
+    determined by the plan.
+    """
     keys: Predicate | None = None
-    """What rows fulfil that have one of the keys which it inserts."""
+    """Condition of rows with one of the inserted keys."""
     sets_metadata: bool = False
     writes_data: bool = True
     """Whether it adds files made for the schema and partitioning that it read."""
     reindexes: bool = False
-    """Whether it changes how columns are indexed, so that no data may come in that was made before."""
+    """Whether it changes how columns are indexed, so that no data made before may be added
+    concurrently.
+    """
     revives: bool = False
     """Whether it adds splits that the table had before, which a purge may be deleting."""
 
 
 class Conflict(Struct, frozen=True):
-    """Why a commit cannot go ahead."""
+    """Why a commit cannot proceed."""
 
     version: int
     reason: str
@@ -121,7 +127,9 @@ class Conflict(Struct, frozen=True):
 
 
 def find_conflict(intent: Intent, read: MetadataAction | None, theirs: Sequence[CommittedVersion]) -> Conflict | None:
-    """The first thing committed since `read` that the intent cannot stand beside, or None if it may be rebased."""
+    """Return the first conflict with what was committed since `read`, or None if the commit may be
+    rebased.
+    """
     for version in theirs:
         reason = _reason(intent, read, version)
         if reason is not None:
@@ -130,7 +138,9 @@ def find_conflict(intent: Intent, read: MetadataAction | None, theirs: Sequence[
 
 
 def find_difference(intent: Intent, read: Snapshot, newest: Snapshot) -> Conflict | None:
-    """The same decision where the versions in between are gone: by what was read against what is there now."""
+    """Make the same decision if the versions in between are gone, by comparing the read snapshot
+    with the current one.
+    """
     needs_files = intent.replaces or intent.adds or intent.reindexes or intent.masks
     live = _vectors(newest) if needs_files else {}
     gone = (intent.replaces | intent.masks) - live.keys()
@@ -160,7 +170,7 @@ def _vectors(snapshot: Snapshot) -> dict[str, str | None]:
 
 
 def _changed(intent: Intent, live: Mapping[str, str | None], read: Mapping[str, str | None]) -> frozenset[str]:
-    """Splits to be replaced whose vector is another than the one whose rows were read."""
+    """Return the replaced splits whose vector differs from the one that was read."""
     return frozenset(path for path in intent.replaces if live[path] != intent.vectors.get(path, read.get(path)))
 
 
@@ -170,8 +180,10 @@ def _may_hold(keys: Predicate, files: pa.Table, metadata: MetadataAction) -> boo
 
 
 def _arrivals(theirs: CommittedVersion) -> list[AddAction]:
-    """The files with rows that may not have been in the table right before. What a restoration brings back were in it once,
-    and its files say of themselves what they said then."""
+    """Return the files with rows that may be new to the table.
+
+    Restored files were in the table before, and their actions are the same as then.
+    """
     if theirs.info.operation == Operation.RESTORE:
         return [action for action in theirs.actions if isinstance(action, AddAction)]
     return files_of_new_rows(theirs)
@@ -215,33 +227,36 @@ _OTHER_LAYOUT = "the schema, the partitioning or the index was changed"
 
 
 def layout(metadata: MetadataAction) -> tuple[str, tuple[str, ...], dict[str, str]]:
-    """What data is made for: the schema, the partition columns, and what is said of the index (not of its search)."""
+    """Return what data depends on: the schema, the partition columns, and the index settings
+    without search settings.
+    """
     settings = {key.lower(): value for key, value in (metadata.configuration or {}).items()}
     indexing = {k: v for k, v in settings.items() if "indexing." in k and not k.endswith("searchfields")}
     return metadata.schema_string, tuple(metadata.partition_columns or ()), indexing
 
 
 def _only_records(changed: MetadataAction, read: MetadataAction) -> bool:
-    """Whether metadata differs from what was read in nothing but recorded doc mappings."""
+    """Return whether metadata differs from what was read only in recorded doc mappings."""
     return changed != read and without_registry(changed) == without_registry(read)
 
 
 def is_same_table(one_id: str, other_id: str) -> bool:
-    """Whether two ids are of one table. A writer that gave none tells nothing."""
+    """Return whether two ids belong to one table. A missing id proves nothing."""
     return one_id == other_id or not (one_id and other_id)
 
 
 def descends(newest: Snapshot, read: Snapshot) -> bool:
-    """Whether a snapshot has come from an older one, as far as its transactions tell.
+    """Return whether a snapshot descends from an older one, as far as its transactions show.
 
-    Every version adds one id at most: a list that is longer than the way back holds the last id of where it leads.
+    Every version adds at most one id, so a list longer than the distance contains the last id of
+    its ancestor.
     """
     ids, last = newest.header.recent_txn_ids, read.header.recent_txn_ids[-1:]
     return not last or ids[-1:] == last or len(ids) <= newest.version - read.version or last[0] in ids
 
 
 def another_table(url: str, expected_id: str, actual_id: str) -> ConflictError:
-    """The error of whoever knows a table in whose place there is another one now."""
+    """Error for a table that was dropped and re-created at the same path."""
     return ConflictError(
         f"The table at {url} is another one than before: it was {expected_id}, and now it is {actual_id}.",
         hint="It was deleted and created again. Nothing was committed; open it anew with Table.open(path), and look "
@@ -259,7 +274,9 @@ def _some(paths: frozenset[str]) -> str:
 
 
 def files_of_new_rows(version: CommittedVersion) -> list[AddAction]:
-    """The files whose rows are new. What a deletion adds are the rows that it keeps; what a merge adds was there too."""
+    """Return the files whose rows are new. A deletion adds files with kept rows, a merge with
+    existing rows.
+    """
     if version.info.operation == Operation.DELETE:
         return []
     return [a for a in version.actions if isinstance(a, AddAction) and a.data_change]

@@ -1,14 +1,14 @@
-"""Deletion vectors: which rows of a split are not part of the table any more, though its file still holds them.
+"""Deletion vectors: the rows of a split that are deleted although its file still holds them.
 
-A vector is a set of row numbers in the portable form of a Roaring bitmap (32 bit), which Java, Rust, Go and Python libraries
-read. A file of the log carries it as a text:
+A vector is a set of row numbers in the portable format of 32-bit Roaring bitmaps, which libraries
+for Java, Rust, Go and Python read. An action of the log has it as a text:
 
-    inline:<base64>                          a small one, within the text itself
-    vectors/<name>.vec@<offset>+<length>     a part of a file beside the splits, behind its own length and checksum
+    inline:<base64>                         a small vector within the text itself
+    vectors/<name>.vec@<offset>+<length>    a part of a file next to the splits, with its length and
+        checksum in front
 
-A split is what it is by its path and its vector: who has read one vector has not read what another one leaves.
-
-Sets of row numbers are arrays of numpy, ascending and without repeats.
+A split is identified by path and vector, because readers with different vectors read different
+rows. Sets of row numbers are numpy arrays, ascending and distinct.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from indextables.model.actions import AddAction
 
 RowSet = npt.NDArray[np.int64]
 INLINE_BYTES = 512
-"""Up to so many bytes a vector stands in the log itself, which every reader of the table reads whole."""
+"""Maximum size of a vector in the log itself, which every reader of the table reads completely."""
 VECTOR_FOLDER = "vectors"
 VECTOR_SUFFIX = ".vec"
 _INLINE = "inline:"
 _PLACE = re.compile(r"(vectors/[A-Za-z0-9._-]{1,200}\.vec)@(\d{1,18})\+(\d{1,10})")
 _ENTRY = struct.Struct("<II")
-"""Before each vector of a file: its length and its CRC-32."""
+"""Header of each vector in a file: its length and CRC-32."""
 
 _NO_RUNS, _RUNS = 12346, 12347
 _ARRAY_MOST = 4096
@@ -49,7 +49,7 @@ _BITMAP_BYTES = 8192
 
 
 def encode_rows(rows: RowSet) -> bytes:
-    """A set of row numbers as a Roaring bitmap."""
+    """Encode a set of row numbers as a Roaring bitmap."""
     numbers = rows.astype(np.uint32)
     keys, starts = np.unique((numbers >> 16).astype(np.uint16), return_index=True)
     low = (numbers & 0xFFFF).astype("<u2")
@@ -71,7 +71,7 @@ def encode_rows(rows: RowSet) -> bytes:
 
 
 def _container(low: npt.NDArray[np.uint16]) -> tuple[bytes, bool]:
-    """The numbers of one block of 65,536 in their shortest form, and whether that is runs."""
+    """Return the numbers of one block of 65,536 in their shortest form, and whether that is runs."""
     breaks = np.flatnonzero(np.diff(low.astype(np.int64)) != 1)
     plain = 2 * len(low) if len(low) <= _ARRAY_MOST else _BITMAP_BYTES
     if 2 + 4 * (len(breaks) + 1) < plain:
@@ -87,7 +87,7 @@ def _container(low: npt.NDArray[np.uint16]) -> tuple[bytes, bool]:
 
 
 def decode_rows(data: bytes, *, path: str) -> RowSet:
-    """The row numbers of a Roaring bitmap, ascending. BadFileError if it is none."""
+    """Decode the row numbers of a Roaring bitmap, ascending. Raises BadFileError."""
     try:
         rows = _decoded(data)
     except (struct.error, ValueError, IndexError) as error:
@@ -153,7 +153,7 @@ class VectorPlace(Struct, frozen=True):
 
     @classmethod
     def of(cls, vector: str | None) -> VectorPlace | None:
-        """Where a vector of the log lies; None if it stands in the log itself, or there is none."""
+        """Return the position of a vector in a file, or None if it is inline or missing."""
         if vector is None or vector.startswith(_INLINE):
             return None
         match = _PLACE.fullmatch(vector)
@@ -166,11 +166,11 @@ class VectorPlace(Struct, frozen=True):
 
     @property
     def span(self) -> tuple[int, int]:
-        """Start and length of what must be read of the file."""
+        """Start and length of the bytes to read."""
         return self.offset, _ENTRY.size + self.length
 
     def rows(self, data: bytes) -> RowSet:
-        """The rows that the bytes of the span name. BadFileError if they are not what was written."""
+        """Decode the bytes of the span. Raises BadFileError if they are not what was written."""
         if len(data) != _ENTRY.size + self.length:
             raise _bad(str(self), "the file is too short")
         length, checksum = _ENTRY.unpack_from(data)
@@ -181,7 +181,7 @@ class VectorPlace(Struct, frozen=True):
 
 
 def inline_rows(vector: str) -> RowSet:
-    """The rows of a vector that stands in the log itself."""
+    """Return the rows of an inline vector."""
     try:
         return decode_rows(base64.b64decode(vector[len(_INLINE) :], validate=True), path="a deletion vector of the log")
     except binascii.Error as error:
@@ -189,7 +189,9 @@ def inline_rows(vector: str) -> RowSet:
 
 
 def vectors_of(sets: Sequence[RowSet], path: str) -> tuple[list[str], bytes]:
-    """The texts of some vectors, and the file that holds those which are too large for the log (empty if none is)."""
+    """Return the texts of some vectors, and the file content for those too large for the log (empty
+    if none).
+    """
     texts: list[str] = []
     pieces: list[bytes] = []
     at = 0
@@ -208,13 +210,13 @@ def vectors_of(sets: Sequence[RowSet], path: str) -> tuple[list[str], bytes]:
 
 
 def vector_path(vector: str | None) -> str | None:
-    """The file that a vector lies in, if it lies in one. A text that cannot be understood lies nowhere."""
+    """Return the file of a vector, or None if it is inline or malformed."""
     match = _PLACE.fullmatch(vector) if vector is not None else None
     return match[1] if match else None
 
 
 def named_paths(actions: Iterable[AddAction]) -> set[str]:
-    """Every file that these splits are made of: their own, and those of their vectors."""
+    """Return every file of these splits: their own, and those of their vectors."""
     paths: set[str] = set()
     for action in actions:
         paths.add(action.path)
@@ -225,18 +227,18 @@ def named_paths(actions: Iterable[AddAction]) -> set[str]:
 
 
 def listed_paths(files: pa.Table) -> frozenset[str]:
-    """The same of a file list with the columns `path` and `deletion_vector`."""
+    """Return every file of a file list with the columns `path` and `deletion_vector`."""
     paths = set(files.column("path").to_pylist())
     vectors = pc.drop_null(files.column("deletion_vector")).to_pylist()
     return frozenset(paths.union(path for path in map(vector_path, vectors) if path is not None))
 
 
 REACHED_COLUMNS = ["path", "deletion_vector"]
-"""What `listed_paths` needs of a file list."""
+"""Columns of a file list that `listed_paths` needs."""
 
 
 def stored_records(action: AddAction) -> int | None:
-    """Rows in the file of a split, deleted ones among them."""
+    """Return the number of rows in the file of a split, including deleted ones."""
     return None if action.num_records is None else action.num_records + (action.deleted_records or 0)
 
 

@@ -1,12 +1,14 @@
-"""Values of Python, JSON and Arrow as arrays of a column's type: without loss, or refused.
+"""Convert values of Python, JSON and Arrow to arrays of a column's type: without loss, or not at
+all.
 
 | function | takes | refuses |
 |---|---|---|
-| `array_of` | a list of Python values | a value that the type cannot hold as it is |
+| `array_of` | a list of Python values | a value that the type cannot hold exactly |
 | `exact_cast` | an Arrow array of any type | a cast that would change a value |
 
-Arrow alone would cut 2.9 to 2 for a column of whole numbers, make infinity of 1e300 for a `float` column, split the text
-`red` into letters for a column of lists, drop the zone of a time, and take a number for microseconds since 1970.
+Arrow alone would cut 2.9 to 2 for an integer column, turn 1e300 into infinity for a `float` column,
+split the text `red` into letters for a list column, drop the zone of a time, and read a number as
+microseconds since 1970.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ _FINER = "times end at microseconds, and it has more digits"
 _EXACT_FLOATS = 2**53
 _EXACT_DIGITS = 15
 _FLOAT32_END = 2.0**128 - 2.0**103
-"""From here on a number becomes infinite as a float of 32 bits."""
+"""From this value on a number becomes infinite as a 32-bit float."""
 _FRACTION = re.compile(r"[.,](\d{7,})")
 _WHOLE = re.compile(r"\s*[+-]?\d{8,}\s*", re.ASCII)
 _TIME = re.compile(r"(\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?", re.ASCII)
@@ -43,14 +45,14 @@ class UnfitError(ValueError):
 
 
 UNFIT = (ValueError, TypeError, ArithmeticError, pa.ArrowException)
-"""What is raised for a value that does not fit."""
+"""Exceptions of a value that does not fit."""
 
 
 # Python values.
 
 
 def array_of(values: Sequence[Any], kind: pa.DataType, *, json: bool = False) -> pa.Array:
-    """The values as an array of a type of tables; one of `UNFIT` is raised if any value does not fit.
+    """Convert values to an array of a table type. Raises one of `UNFIT` if a value does not fit.
 
     `json` values come from JSON, where bytes are base64 text.
     """
@@ -63,7 +65,7 @@ def array_of(values: Sequence[Any], kind: pa.DataType, *, json: bool = False) ->
 
 
 def first_unfit(values: Sequence[Any], kind: pa.DataType, *, json: bool = False) -> int | None:
-    """The position of the first value that `array_of` refuses."""
+    """Return the position of the first value that `array_of` refuses."""
     for position, value in enumerate(values):
         try:
             array_of([value], kind, json=json)
@@ -73,9 +75,8 @@ def first_unfit(values: Sequence[Any], kind: pa.DataType, *, json: bool = False)
 
 
 def exact_float(text: str, kind: pa.DataType) -> float:
-    """A text as a number of a floating type.
-
-    ValueError for a number that would become infinite, and for a whole number that would be rounded.
+    """Parse a text as a floating-point number. Raises ValueError if it would become infinite, or a
+    rounded integer.
     """
     number = parse_float(text)
     if isinf(number) and any(map(str.isdigit, text)):
@@ -87,13 +88,15 @@ def exact_float(text: str, kind: pa.DataType) -> float:
 
 
 def moment_of(text: str) -> datetime:
-    """An ISO text as a timestamp, in UTC if it has no zone; ValueError if it has digits below a microsecond."""
+    """Parse ISO text as a timestamp, in UTC without a zone. Raises ValueError for digits below a
+    microsecond.
+    """
     parsed = _parse_time(text)
     return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 
 
 def is_finer_than_micros(text: str) -> bool:
-    """Whether a time has digits below a microsecond, which no column of times holds."""
+    """Return whether a time has digits below a microsecond, which time columns cannot hold."""
     fraction = _FRACTION.search(text)
     return fraction is not None and bool(fraction[1][6:].strip("0"))
 
@@ -105,7 +108,9 @@ def _parse_time(text: str) -> datetime:
 
 
 def _is_plain(values: Sequence[Any], kind: pa.DataType) -> bool:
-    """Whether Arrow takes all of the values for the type without changing any, but for what a float of 32 bits lacks."""
+    """Return whether Arrow converts all values without changes, apart from the precision of 32-bit
+    floats.
+    """
     plain = next((types for test, types in _PLAIN if test(kind)), None)
     if plain is None or not plain.issuperset(map(type, values)):
         return False
@@ -123,7 +128,7 @@ def _or_none(convert: Convert) -> Convert:
 
 
 def _converter(kind: pa.DataType, json: bool) -> Convert:
-    """How a value, other than null, becomes one that Arrow takes for the type as it is."""
+    """Return the conversion of a non-null value to one that Arrow accepts for the type."""
     if pa.types.is_timestamp(kind):
         return partial(_moment, zoned=kind.tz is not None)
     if pa.types.is_binary(kind):
@@ -232,7 +237,7 @@ def _moment(value: Any, *, zoned: bool) -> datetime | None:
 
 
 def _since_1970(value: float) -> datetime:
-    """A number as a timestamp, by the rule of queries: its size decides what it counts."""
+    """Return a number as a timestamp. Its size decides its unit, as in queries."""
     if isinstance(value, int) and abs(value) >= 10**17 and value % 1_000:
         raise UnfitError(_FINER)
     try:
@@ -245,7 +250,7 @@ def _since_1970(value: float) -> datetime:
 
 
 def _time(value: Any) -> int:
-    """A time of day as nanoseconds."""
+    """Return a time of day in nanoseconds."""
     nanos = 0
     if isinstance(value, str):
         match = _TIME.fullmatch(value)
@@ -346,7 +351,9 @@ _CONVERTERS: tuple[tuple[Callable[[pa.DataType], bool], Convert], ...] = (
 
 
 def exact_cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The array as one of a type of tables, decoded on all levels; an ArrowException if a value would change."""
+    """Cast an array to a table type, decoding dictionaries at all levels. Raises ArrowException if
+    a value would change.
+    """
     source = array.type
     if source == kind:
         return array
@@ -372,7 +379,7 @@ def exact_cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def exact_scalar(value: pa.Scalar, kind: pa.DataType) -> pa.Scalar:
-    """The scalar as one of a type of tables; an ArrowException if it would change."""
+    """Cast a scalar to a table type. Raises ArrowException if it would change."""
     return exact_cast(pa.repeat(value, 1), kind)[0]
 
 
@@ -381,7 +388,7 @@ def _names(kind: pa.DataType) -> list[str]:
 
 
 def _offsets(array: pa.Array) -> pa.Array:
-    """Where each list begins among the values that `flatten` returns."""
+    """Return where each list begins among the values that `flatten` returns."""
     lengths = pc.fill_null(pc.list_value_length(array), 0).cast(pa.int64())
     ends = np.concatenate([[0], np.cumsum(lengths.to_numpy(zero_copy_only=False))])
     return pa.array(ends.astype(np.int64)).cast(pa.int32())

@@ -27,7 +27,7 @@ from indextables.model.predicate.tree import RESERVED, Predicate
 from indextables.model.schema import field_from_json, find_column, normalize
 
 Compute = Callable[[pa.Table], Any]
-"""The values of an expression for the rows of a table: an array, or one scalar for all."""
+"""The values of an expression for the rows of a table: an array, or one scalar for all rows."""
 
 
 def _texts(*values: Any) -> list[Any]:
@@ -39,7 +39,7 @@ def _concat(*values: Any) -> Any:
 
 
 def _substring(text: Any, start: Any, length: Any = None) -> Any:
-    """From the first character on, which is number 1; a negative start counts from the end."""
+    """Return a substring. The first character has number 1; a negative start counts from the end."""
     first, count = _constant(start, "substring"), None if length is None else _constant(length, "substring")
     begin = first - 1 if first > 0 else first
     stop = None if count is None or (begin < 0 and begin + count >= 0) else begin + max(count, 0)
@@ -81,13 +81,13 @@ FUNCTIONS: Mapping[str, tuple[Callable[..., Any], int, int]] = {
     "trim": (pc.utf8_trim_whitespace, 1, 1),
     "upper": (pc.utf8_upper, 1, 1),
 }
-"""Each function: what computes it, and how many values it takes at least and at most."""
+"""Functions by name: implementation, and minimum and maximum number of arguments."""
 
 
 def assignment(value: Any, column: str, schema: pa.Schema) -> Compute:
-    """What a column is set to: SQL text, a `pyarrow.compute` expression, or a value that is the same for every row.
+    """Compile an assignment: SQL text, a `pyarrow.compute` expression, or a constant.
 
-    The result has the column's type; a value that does not fit is an error when it is computed.
+    The result has the column's type. A value that does not fit raises an error when it is computed.
     """
     field = schema.field(column)
     if isinstance(value, pc.Expression):
@@ -141,13 +141,13 @@ def _literal(value: Any, field: pa.Field) -> Compute:
 
 
 class _Words(Reader):
-    """Words of an expression: those of a predicate, and the signs of arithmetic."""
+    """Tokens of an expression: those of a predicate, and arithmetic operators."""
 
     signs = ("||", "*", "/", "%", *Reader.signs)
 
 
 class _Expression(Cursor):
-    """One pass over the words of an expression."""
+    """Parser of an expression."""
 
     subject = "Expression"
     keywords = ("CASE", "WHEN", "THEN", "ELSE", "END", "CAST", "AS", "NULL", "TRUE", "FALSE")
@@ -283,13 +283,13 @@ _SPELLINGS = {"int": "integer", "bigint": "long", "smallint": "short", "tinyint"
 
 
 def _type(text: str) -> pa.DataType:
-    """A type by its name in SQL."""
+    """Return a type by its SQL name."""
     name = "".join(text.lower().split())
     return field_from_json({"name": "x", "type": _SPELLINGS.get(name, name), "nullable": True, "metadata": {}}).type
 
 
 def _cast(value: Any, kind: pa.DataType) -> Any:
-    """A value as another type; a text without a zone is a moment in UTC."""
+    """Cast a value to another type. A text without a zone is a timestamp in UTC."""
     if pa.types.is_timestamp(kind) and kind.tz and pa.types.is_string(value.type):
         try:
             return pc.assume_timezone(value.cast(pa.timestamp("us")), "UTC").cast(kind)
@@ -314,7 +314,7 @@ def _applied(function: Callable[..., Any], parts: Sequence[Compute]) -> Compute:
 
 
 def _divide(left: Any, right: Any) -> Any:
-    """Null where it is divided by zero."""
+    """Divide; null for a division by zero."""
     below = _null_if(pc.cast(right, pa.float64()), pa.scalar(0.0))
     return pc.divide(pc.cast(left, pa.float64()), below)
 

@@ -1,6 +1,6 @@
-"""The file list: the live splits of a table as one Arrow table, never as objects; from AddActions and back.
+"""The file list: the live splits of a table as one Arrow table, converted from and to AddActions.
 
-The conversion is column by column: 100,000 files cost milliseconds, not seconds.
+The conversion is column by column: 100,000 files take milliseconds, not seconds.
 """
 
 from __future__ import annotations
@@ -56,22 +56,22 @@ FILE_SCHEMA = pa.schema(
         pa.field("unknown", pa.string()),
     ]
 )
-"""Column `unknown` holds, as JSON, the fields of the action that this release does not know."""
+"""The column `unknown` holds, as JSON, the fields of the action that this release does not know."""
 
 
 _WIDEST = 100
-"""Keys of maps up to which code is made for them."""
+"""Maximum number of map keys for which code is generated."""
 _ACTION_FIELDS = [f.name for f in msgspec.structs.fields(AddAction)]
 _DEFAULTS = {name: getattr(AddAction(path="", size=0), name) for name in FILE_SCHEMA.names}
 
 
 def empty_file_list() -> pa.Table:
-    """A file list of no files."""
+    """Return a file list without files."""
     return FILE_SCHEMA.empty_table()
 
 
 def from_actions(actions: Sequence[AddAction]) -> pa.Table:
-    """The file list of these actions, in their order."""
+    """Return the file list of these actions, in order."""
     if not actions:
         return empty_file_list()
     values = dict(zip(_ACTION_FIELDS, zip(*map(msgspec.structs.astuple, actions), strict=True), strict=True))
@@ -91,7 +91,9 @@ def _array(field: pa.Field, values: Sequence[Any]) -> pa.Array:
 
 
 def to_actions(files: pa.Table) -> list[AddAction]:
-    """The rows of a file list as actions, in their order. Columns that are absent or empty keep their default."""
+    """Return the rows of a file list as actions, in order. Absent or empty columns get their
+    default.
+    """
     columns: dict[str, list[Any]] = {}
     with _no_collection():
         for field in FILE_SCHEMA:
@@ -121,7 +123,7 @@ def _add_actions(columns: dict[str, list[Any]]) -> list[AddAction]:
 
 @lru_cache(maxsize=256)
 def _action_maker(names: tuple[str, ...]) -> Callable[[Iterable[tuple[Any, ...]]], list[AddAction]]:
-    """What makes actions of rows of these columns."""
+    """Return a constructor of actions from rows of these columns."""
     keywords = ", ".join(f"{name}={name}" for name in names)
     code = f"lambda rows: [AddAction({keywords}) for {', '.join(names)}, in rows]"
     make: Callable[[Iterable[tuple[Any, ...]]], list[AddAction]] = eval(code, {"AddAction": AddAction})
@@ -130,7 +132,9 @@ def _action_maker(names: tuple[str, ...]) -> Callable[[Iterable[tuple[Any, ...]]
 
 @lru_cache(maxsize=256)
 def _dict_maker(width: int) -> Callable[..., list[dict[str, Any]]]:
-    """What makes dictionaries of rows of so many values, with the keys that it is given after the rows."""
+    """Return a constructor of dictionaries from rows of this many values; the keys are passed after
+    the rows.
+    """
     keys, values = [f"k{n}" for n in range(width)], [f"v{n}" for n in range(width)]
     items = ", ".join(f"{key}: {value}" for key, value in zip(keys, values, strict=True))
     code = f"lambda rows, {', '.join(keys)}: [{{{items}}} for {', '.join(values)}, in rows]"
@@ -140,7 +144,9 @@ def _dict_maker(width: int) -> Callable[..., list[dict[str, Any]]]:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Millions of new dictionaries would set off the garbage collector again and again, and none of them is garbage."""
+    """Disable the garbage collector: millions of new dictionaries would trigger it repeatedly, and
+    none is garbage.
+    """
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -169,7 +175,7 @@ def _values(array: pa.Array) -> list[Any]:
 
 
 def _texts(array: pa.Array) -> list[Any]:
-    """Python values of a plain column; through numpy, whose strings are made many times faster than one by one."""
+    """Return a plain column as Python values through numpy, which creates strings much faster."""
     return list(array.to_numpy(zero_copy_only=False).tolist())
 
 
@@ -211,7 +217,9 @@ def _list_array(values: Sequence[Sequence[str] | None], kind: pa.DataType) -> pa
 
 
 def _offsets(values: Sequence[Sequence[Any] | Mapping[str, Any] | None]) -> pa.Array:
-    """Offsets of a list array: a null offset marks a null list, and must not be the last one."""
+    """Return the offsets of a list array. A null offset marks a null list and must not be the last
+    one.
+    """
     lists = [v for v in values if v is not None]
     if len(lists) == len(values):
         return pa.array(list(accumulate(map(len, lists), initial=0)), pa.int32())

@@ -1,4 +1,6 @@
-"""Protocol versions and features: what this release reads and writes, and the check made before every use of a table."""
+"""Protocol versions and features: what this release supports, and the check before every use of a
+table.
+"""
 
 from __future__ import annotations
 
@@ -17,35 +19,41 @@ FEATURES = (
     "schemaDeduplication",
     "skippedFiles",
 )
-"""What a new table names. `parquetSplits` is ours: its splits are Parquet files with an embedded index."""
+"""Features of a new table. `parquetSplits`: splits are Parquet files with an embedded index."""
 
 COLUMN_MAPPING = "columnMapping"
-"""Columns whose name is not the one that the splits know, or that were dropped: who reads must translate."""
+"""Columns with differing logical and physical names, or dropped columns: readers must translate."""
 TYPE_WIDENING = "typeWidening"
-"""Columns whose type is wider than in older splits."""
+"""Columns with a wider type than in older splits."""
 COLUMN_DEFAULTS = "columnDefaults"
-"""Columns that hold a default, not null, in splits that do not have them."""
+"""Columns with a default instead of null in splits that lack them."""
 DECISIONS = "indexDecisions"
-"""Columns that the table indexes in another way than some of its splits do: those are answered from their rows."""
+"""Columns that the table indexes differently than some of its splits, which are answered from their
+rows.
+"""
 EVOLUTION = (COLUMN_MAPPING, TYPE_WIDENING, COLUMN_DEFAULTS)
 AVRO_STATE = "avroState"
 PARQUET_SPLITS = "parquetSplits"
 SUBSTRINGS = "substringIndex"
-"""Splits may have a field with parts of texts. A table names it from the first such split on."""
+"""Splits may have a field with trigrams of texts. Set with the first such split."""
 CHAINS = "analyzerChains"
-"""Columns of splits may be cut into terms by a chain of filters. A table names it from the first such split on."""
+"""Columns of splits may be tokenized by a chain of filters. Set with the first such split."""
 CODE_NAMES = "codeNames"
-"""Splits may hold names in code as the chain `code2` cuts them. A table names it from the first such split on."""
+"""Splits may have names in code tokenized by the chain `code2`. Set with the first such split."""
 CODE_SPELLINGS = "codeSpellings"
 """Splits may also hold the lower-case spellings of names, as the chain `code3` does. A table names it likewise."""
 EXACT_FIELDS = "exactFields"
-"""Splits may have a field with whole values, or hashes of them. A table names it from the first such split on."""
+"""Splits may have a field with whole values or hashes. Set with the first such split."""
 DELETION_VECTORS = "deletionVectors"
-"""Rows of splits may be deleted without the splits being written anew. A table names it from the first such row on."""
+"""Rows of splits may be deleted without rewriting the splits. Set with the first such row."""
 TAGS = "tags"
-"""Versions may have names, which clean-ups must leave alone. For writers only: readers need not know."""
+"""Versions may have tags, which protect them from clean-up. A writer feature; readers need not know
+it.
+"""
 _SHUT_STATE_VERSION = 5
-"""What a state says where splits are ours: an engine that looks at nothing else of a state refuses it then."""
+"""Protocol version in a state of a table with our splits, so that an engine which checks only this
+refuses it.
+"""
 
 _OLDER_FEATURES = {"checkpoints", "conditionalWrites", "tantivy4java"}
 _INDEX_FEATURES = {CHAINS, CODE_NAMES, CODE_SPELLINGS, EXACT_FIELDS, SUBSTRINGS, DECISIONS}
@@ -59,7 +67,7 @@ _MARKS = {
     CODE_SPELLINGS: r'"tokenizer":\s*"code3\|',
     EXACT_FIELDS: r'"exact":\s*"',
 }
-"""What a doc mapping has in it where a feature is used."""
+"""Text in a doc mapping that shows the use of a feature."""
 
 NEW_TABLE_PROTOCOL = ProtocolAction(
     min_reader_version=SUPPORTED_VERSION,
@@ -68,7 +76,7 @@ NEW_TABLE_PROTOCOL = ProtocolAction(
     writer_features=FEATURES,
 )
 LEGACY_PROTOCOL = ProtocolAction(min_reader_version=1, min_writer_version=1)
-"""What a table without a protocol action has."""
+"""Protocol of a table without a protocol action."""
 
 
 def check_readable(protocol: ProtocolAction, *, path: str) -> None:
@@ -94,33 +102,43 @@ def _check(version: int, features: tuple[str, ...] | None, verb: str, path: str)
 
 
 def state_protocol_version(protocol: ProtocolAction) -> int:
-    """The protocol version in a state's own record. The whole protocol stands beside it, for those who read it."""
+    """Return the protocol version for a state's own record. The complete protocol is stored next to
+    it.
+    """
     if PARQUET_SPLITS in (protocol.reader_features or ()):
         return _SHUT_STATE_VERSION
     return max(SUPPORTED_VERSION, protocol.min_reader_version)
 
 
 def is_shared(protocol: ProtocolAction) -> bool:
-    """Whether another engine that reads Avro states takes the table for its own, as long as we have not written to it."""
+    """Return whether another engine that reads Avro states can use the table, as long as we have
+    not written to it.
+    """
     current = min(protocol.min_reader_version, protocol.min_writer_version) >= SUPPORTED_VERSION
     return current and not names_parquet_splits(protocol)
 
 
 def names_parquet_splits(protocol: ProtocolAction) -> bool:
-    """Whether the protocol names `parquetSplits`: without it, another engine may go on writing to the table."""
+    """Return whether the protocol names `parquetSplits`; without it another engine may continue to
+    write to the table.
+    """
     return PARQUET_SPLITS in (protocol.reader_features or ())
 
 
 def default_operator(protocol: ProtocolAction) -> str:
-    """What words side by side mean in a table that does not say so itself: in one that is not ours yet, all must match.
+    """Return the default operator of a table that does not record one: AND for a table of another
+    engine.
 
-    The other engine means it so and records nothing. A table is ours from the version on that names `parquetSplits`.
+    The other engine uses AND and records nothing. A table is ours from the version that names
+    `parquetSplits`.
     """
     return "or" if names_parquet_splits(protocol) else "and"
 
 
 def taken_over(protocol: ProtocolAction) -> ProtocolAction:
-    """The protocol of a shared table once we have written to it: engines that cannot read our splits refuse it."""
+    """Return the protocol of a shared table after our first write: engines that cannot read our
+    splits refuse it.
+    """
     return upgraded(
         protocol,
         min_reader_version=SUPPORTED_VERSION,
@@ -130,9 +148,10 @@ def taken_over(protocol: ProtocolAction) -> ProtocolAction:
 
 
 def with_mapping(protocol: ProtocolAction, doc_mapping_json: str) -> ProtocolAction:
-    """The protocol of a table that has splits with a doc mapping: who does not know what is in it refuses the table.
+    """Return the protocol for splits with a doc mapping, so that readers without support for its
+    content refuse the table.
 
-    It is the same object where there is nothing to add.
+    Returns the same object if nothing is to be added.
     """
     features = tuple(name for name, mark in _MARKS.items() if re.search(mark, doc_mapping_json))
     known = set(protocol.reader_features or ()) & set(protocol.writer_features or ())
@@ -142,13 +161,13 @@ def with_mapping(protocol: ProtocolAction, doc_mapping_json: str) -> ProtocolAct
 
 
 def has_vectors(protocol: ProtocolAction) -> bool:
-    """Whether splits of a table may have deletion vectors."""
+    """Return whether splits of a table may have deletion vectors."""
     features = protocol.reader_features or (), protocol.writer_features or ()
     return all(DELETION_VECTORS in names for names in features)
 
 
 def with_vectors(protocol: ProtocolAction) -> ProtocolAction:
-    """The protocol of a table whose splits may have deletion vectors: who does not know them refuses it."""
+    """Return the protocol for deletion vectors: readers without support refuse the table."""
     return upgraded(
         protocol,
         min_reader_version=FEATURES_SINCE,
@@ -158,7 +177,7 @@ def with_vectors(protocol: ProtocolAction) -> ProtocolAction:
 
 
 def with_tags(protocol: ProtocolAction) -> ProtocolAction:
-    """The protocol of a table whose versions may have names: who does not know them does not write to it, nor clean it."""
+    """Return the protocol for tags: writers without support do not write to or clean the table."""
     return ProtocolAction(
         min_reader_version=protocol.min_reader_version,
         min_writer_version=max(protocol.min_writer_version, FEATURES_SINCE),
@@ -171,7 +190,7 @@ def with_tags(protocol: ProtocolAction) -> ProtocolAction:
 def upgraded(
     current: ProtocolAction, *, min_reader_version: int, min_writer_version: int, features: tuple[str, ...] = ()
 ) -> ProtocolAction:
-    """The protocol raised to at least these versions and features; it is never lowered."""
+    """Return the protocol raised to at least these versions and features."""
     if max(min_reader_version, min_writer_version) > SUPPORTED_VERSION:
         raise InvalidInputError(
             f"Protocol {min_reader_version}/{min_writer_version} cannot be set: the highest is {SUPPORTED_VERSION}.",
@@ -202,13 +221,13 @@ _FEATURES_BY_VERSION = {
     2: {"checkpoints", "conditionalWrites", "extendedMetadata", "footerOffsets", "skippedFiles", "tantivy4java"},
     3: {"multiPartCheckpoint", "schemaDeduplication"},
 }
-"""Which features came with a protocol version; all others are newer."""
+"""Features that came with a protocol version; all others are newer."""
 _LEFT_BEHIND = frozenset({AVRO_STATE, "multiPartCheckpoint", "schemaDeduplication"})
-"""Features of how the log is written down: a checkpoint of an older form does without them."""
+"""Features of the log format that a checkpoint of an older form does not need."""
 
 
 def newer_than(protocol: ProtocolAction, version: int, *, files: int) -> list[str]:
-    """The features in use by a table of so many files that readers and writers of an older version do not know."""
+    """Return the features in use that readers and writers of an older version do not know."""
     known = {feature for since, features in _FEATURES_BY_VERSION.items() if since <= version for feature in features}
     named = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
     unused = {PARQUET_SPLITS} if not files else set()
@@ -216,7 +235,7 @@ def newer_than(protocol: ProtocolAction, version: int, *, files: int) -> list[st
 
 
 def lowered(protocol: ProtocolAction, version: int) -> ProtocolAction:
-    """The protocol written back to an older version, with the features that it knows."""
+    """Return the protocol lowered to an older version, with the features that it knows."""
     known = {feature for since, features in _FEATURES_BY_VERSION.items() if since <= version for feature in features}
 
     def of(features: tuple[str, ...] | None) -> tuple[str, ...] | None:

@@ -1,8 +1,9 @@
-"""Which files can hold a row that a predicate is true for, and which hold nothing else: for a whole list at once.
+"""Pruning: which files can hold a row for which a predicate is true, and which hold only such rows,
+for a whole list.
 
-Each part of the predicate is known per file by three masks: whether some row can make it TRUE, FALSE, NULL. They never
-claim too little, so a file is ruled out only when no row of it can be TRUE, and counts as matching throughout only when
-no row of it can be FALSE or NULL.
+Each part of the predicate has three masks over the files: whether some row can make it TRUE, FALSE
+or NULL. The masks never claim too little, so a file is excluded only if no row can be TRUE, and
+matches completely only if no row can be FALSE or NULL.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from indextables.model.predicate.tree import (
 from indextables.model.values import NULL_PARTITION, decode_values, is_doubtful
 
 PRUNING_COLUMNS = ["partition_values", "min_values", "max_values", "num_records", "deleted_records", "stats"]
-"""The columns of a file list that pruning looks at."""
+"""Columns of a file list that pruning uses."""
 
 Bounds = tuple[str | None, str | None]
 
@@ -39,7 +40,9 @@ Bounds = tuple[str | None, str | None]
 def may_match(
     bound: Predicate, files: pa.Table, *, partition_columns: Sequence[str] = (), statistics: bool = True
 ) -> pa.BooleanArray:
-    """Which files must be read: FALSE only where no row can match. Without statistics only partition values count."""
+    """Return which files must be read: FALSE only if no row can match. Without statistics only
+    partition values count.
+    """
     left = files.select(PRUNING_COLUMNS)
     exact, rest = _split(bound, frozenset(partition_columns))
     mask = _Possible(FileRanges(left, partition_columns), nulls=False).true(exact)
@@ -54,12 +57,12 @@ def may_match(
 
 
 def ranges_may_match(bound: Predicate, ranges: Ranges) -> Mask:
-    """Which parts of anything whose ranges are known can hold a row that matches."""
+    """Return which parts with known ranges can hold a matching row."""
     return _Possible(ranges, nulls=False).true(bound)
 
 
 def all_match(bound: Predicate, files: pa.Table, *, partition_columns: Sequence[str] = ()) -> pa.BooleanArray:
-    """Which files match with every row; FALSE where it is not certain."""
+    """Return which files match with every row; FALSE if uncertain."""
     candidates = may_match(bound, files, partition_columns=partition_columns)
     left = files.select(PRUNING_COLUMNS)
     if candidates.false_count:
@@ -70,7 +73,7 @@ def all_match(bound: Predicate, files: pa.Table, *, partition_columns: Sequence[
 
 
 def _split(bound: Predicate, partition_columns: frozenset[str]) -> tuple[Predicate, Predicate]:
-    """Two predicates that must both hold: one over partition columns only, and the rest."""
+    """Split a predicate into a conjunct over partition columns only, and the rest."""
     parts = bound.children if isinstance(bound, And) else (bound,)
     exact = [part for part in parts if partition_columns.issuperset(columns_of(part))]
     return all_of(exact), all_of(part for part in parts if part not in exact)
@@ -85,11 +88,11 @@ def _mask(rows: npt.NDArray[np.int64], count: int) -> pa.BooleanArray:
 def manifests_may_match(
     bound: Predicate, bounds: Mapping[str, Sequence[Bounds]], *, count: int, typed: bool = True
 ) -> pa.BooleanArray:
-    """Which manifests can list a file that may match, from the least and greatest value of each partition column.
+    """Return which manifests can list a file that may match, by the bounds of partition columns.
 
-    `bounds` holds one (min, max) per manifest and column; a column that is not named is not known. `typed` says that
-    the bounds were found by comparing values of the column's type; bounds found by comparing text, or by guessing at
-    numbers, are used only where every order agrees with the type's.
+    `bounds` holds one (min, max) per manifest and column; other columns are unknown. `typed` means
+    that bounds were computed by comparing values of the column's type. Bounds in text or
+    number-like order are used only where every order agrees with the type's.
     """
     if NULL_PARTITION in str(bound):
         # Earlier releases took this text for null and left it out of the bounds.
@@ -118,7 +121,7 @@ class _ManifestRanges:
 
 
 def _certain_bounds(pair: Bounds, arrow: pa.DataType) -> Bounds:
-    """What holds of bounds whether they were found in text order or by taking number-like texts for numbers."""
+    """Return what bounds imply in both text order and number-like order."""
     low, high = pair
     if low is None or high is None:
         return None, None
@@ -131,7 +134,9 @@ def _certain_bounds(pair: Bounds, arrow: pa.DataType) -> Bounds:
 
 
 class _Possible:
-    """Whether some row can make a bound tree TRUE, FALSE or NULL. `nulls` asks to look into where NULLs occur."""
+    """Whether some row can make a bound tree TRUE, FALSE or NULL. `nulls` requests where NULLs
+    occur.
+    """
 
     def __init__(self, ranges: Ranges, *, nulls: bool) -> None:
         self._ranges = ranges
@@ -139,15 +144,15 @@ class _Possible:
         self._by_column: dict[tuple[tuple[str, ...], bool], ColumnRange] = {}
 
     def true(self, tree: Predicate) -> Mask:
-        """Where TRUE is possible."""
+        """Return where TRUE is possible."""
         return self._decided(tree, True)
 
     def false(self, tree: Predicate) -> Mask:
-        """Where FALSE is possible."""
+        """Return where FALSE is possible."""
         return self._decided(tree, False)
 
     def null(self, tree: Predicate) -> Mask:
-        """Where NULL is possible: some part is NULL and no other part decides."""
+        """Return where NULL is possible: some part is NULL and no other part decides."""
         if isinstance(tree, And | Or):
             decides = not isinstance(tree, And)
             nulls = [self.null(c) for c in tree.children]

@@ -40,7 +40,7 @@ Span = tuple[int, int]
 
 
 class RegexFaultError(ValueError):
-    """What is wrong with an expression, and at which of its characters."""
+    """A fault in an expression and its position."""
 
     def __init__(self, problem: str, at: int) -> None:
         super().__init__(problem)
@@ -48,13 +48,13 @@ class RegexFaultError(ValueError):
 
 
 class RegexCharacter(Struct, frozen=True):
-    """One character out of some ranges of code points."""
+    """One character out of ranges of code points."""
 
     spans: tuple[Span, ...]
 
     @property
     def only(self) -> str | None:
-        """The character, if there is just one; in lower case if it is one in two cases."""
+        """Return the character if there is just one; in lower case if both cases match."""
         if sum(high - low for low, high in self.spans) or len(self.spans) > _CASES:
             return None
         letters = [chr(low) for low, _ in self.spans]
@@ -63,25 +63,25 @@ class RegexCharacter(Struct, frozen=True):
 
 
 class RegexPlace(Struct, frozen=True):
-    """A place in a value: its start, its end, the border of a word."""
+    """A position in a value: start, end, or word boundary."""
 
     sign: str
 
 
 class RegexSequence(Struct, frozen=True):
-    """One part after the other."""
+    """Consecutive parts."""
 
     parts: tuple[RegexNode, ...]
 
 
 class RegexChoice(Struct, frozen=True):
-    """Any of several."""
+    """Alternatives."""
 
     options: tuple[RegexNode, ...]
 
 
 class RegexRepeat(Struct, frozen=True):
-    """A part so many times; None is any number."""
+    """A repeated part; None is unbounded."""
 
     part: RegexNode
     least: int
@@ -92,7 +92,7 @@ RegexNode: TypeAlias = RegexCharacter | RegexPlace | RegexSequence | RegexChoice
 
 
 class RegularExpression(Struct, frozen=True):
-    """An expression that was understood. `whole`: for all of a term; otherwise it is looked for in a value."""
+    """A parsed expression. `whole`: for a complete term; otherwise it is searched in a value."""
 
     text: str
     tree: RegexNode
@@ -100,25 +100,25 @@ class RegularExpression(Struct, frozen=True):
     whole: bool
 
     def arrow(self) -> str:
-        """The expression for Arrow's kernels (RE2)."""
+        """Return the expression for Arrow's kernels (RE2)."""
         return rf"\A(?:{_written(self.tree)})\z" if self.whole else _written(self.tree)
 
     def automaton(self) -> str:
-        """The expression for Tantivy's term dictionary, which always matches whole terms."""
+        """Return the expression for Tantivy's term dictionary, which always matches whole terms."""
         return f"(?:{_written(self.tree)})"
 
     def matching(self, texts: pa.Array) -> pa.Array:
-        """Which texts match."""
+        """Return which texts match."""
         return pc.match_substring_regex(texts, self.arrow())
 
     def literals(self) -> tuple[str, ...]:
-        """Texts that everything which matches contains, in its own case or another; longest runs only."""
+        """Return texts that every match contains in any case, longest runs only."""
         return tuple(dict.fromkeys(run for run in _runs(self.tree) if run))
 
 
 @lru_cache(maxsize=1_000)
 def regular_expression(text: str, *, ignore_case: bool = False, whole: bool = False) -> RegularExpression:
-    """The expression that a text says, or RegexFaultError with its place."""
+    """Parse an expression. Raises RegexFaultError with the position."""
     start = 4 if text.startswith("(?i)") else 0
     if len(text) > MAX_LENGTH:
         raise RegexFaultError(f"The expression has more than {MAX_LENGTH} characters", 0)
@@ -184,7 +184,7 @@ class _RegexReader:
         return RegexCharacter(self.cased(_span(ord(c))))
 
     def cased(self, spans: tuple[Span, ...]) -> tuple[Span, ...]:
-        """The characters in both cases, where case does not count: of ASCII in a value, as in Java."""
+        """Return the characters in both cases if case is ignored: ASCII in values, as in Java."""
         return _folded(spans, ascii_only=not self.whole) if self.ignore_case else spans
 
     def group(self, depth: int, at: int) -> RegexNode:
@@ -199,7 +199,7 @@ class _RegexReader:
         return inner
 
     def place(self, sign: str, at: int) -> RegexNode | None:
-        """A place; at the ends of an expression for whole terms it says nothing new."""
+        """Parse an anchor. At the ends of an expression for whole terms it has no effect."""
         if not self.whole:
             return RegexPlace(sign)
         if (sign in "^A" and at == 0) or (sign in "$zZ" and self.at == len(self.text)):
@@ -216,7 +216,7 @@ class _RegexReader:
         return RegexCharacter(self.cased(self.escaped_spans(at)))
 
     def escaped_spans(self, at: int) -> tuple[Span, ...]:
-        """What an escape stands for; the cursor is behind the backslash."""
+        """Return what an escape matches; the cursor is after the backslash."""
         c = self.peek()
         self.at += 1
         if c and c.lower() in _CLASSES:
@@ -314,7 +314,7 @@ def _span(code: int) -> tuple[Span, ...]:
 
 
 def _folded(spans: tuple[Span, ...], *, ascii_only: bool) -> tuple[Span, ...]:
-    """The characters in both cases. A large range beyond ASCII is taken to hold them already."""
+    """Return the characters in both cases. A large range beyond ASCII is assumed to contain both."""
     found = list(spans)
     for low, high in spans:
         last = min(high, 0x7F) if ascii_only or high - low > _MANY else high
@@ -326,7 +326,7 @@ def _folded(spans: tuple[Span, ...], *, ascii_only: bool) -> tuple[Span, ...]:
 
 
 def _joined(spans: list[Span]) -> tuple[Span, ...]:
-    """Spans in order, those that touch as one."""
+    """Return spans in order, with adjacent ones joined."""
     joined: list[Span] = []
     for low, high in sorted(spans):
         if joined and low <= joined[-1][1] + 1:
@@ -337,7 +337,7 @@ def _joined(spans: list[Span]) -> tuple[Span, ...]:
 
 
 def _without(spans: tuple[Span, ...]) -> tuple[Span, ...]:
-    """Every character but these."""
+    """Return the complement of the characters."""
     found, start = [], 0
     for low, high in spans:
         if low > start:
@@ -368,7 +368,7 @@ def _code(code: int) -> str:
 
 
 def _runs(node: RegexNode) -> Iterator[str]:
-    """Runs of characters that every match holds."""
+    """Return runs of characters that every match contains."""
     if isinstance(node, RegexCharacter):
         yield node.only or ""
     elif isinstance(node, RegexRepeat) and node.least:

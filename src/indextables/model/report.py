@@ -1,7 +1,9 @@
-"""Reports: what an operation found or did, as a value that prints as a table and shows as one in a notebook.
+"""Reports: the result of an operation as a value that prints as a table and displays as one in a
+notebook.
 
-A report is a frozen struct. Its plain fields are the summary, in their order; fields that hold several things (files,
-groups, findings) are its details, a table each. While an operation runs it tells its progress, step by step.
+A report is a frozen struct. Its plain fields are the summary, in order; fields with several items
+(files, groups, findings) are its details, one table each. Running operations report their progress
+step by step.
 """
 
 from __future__ import annotations
@@ -14,37 +16,37 @@ from typing import Any, ClassVar, Protocol
 from msgspec import Struct
 
 _SHOWN = 20
-"""How many rows of a detail are printed; `to_dict()` holds them all."""
+"""Number of printed rows of a detail; `to_dict()` has all of them."""
 
 
 class Progress(Protocol):
-    """Called every time a step is done. The steps of one operation count to the same total."""
+    """Called after every step. The steps of one operation count to the same total."""
 
     def __call__(self, done: int, total: int, what: str) -> None:
-        """`done` of `total` steps are behind us; `what` says which kind of step."""
+        """`done` of `total` steps are complete; `what` names the kind of step."""
         ...
 
 
 def silent(done: int, total: int, what: str) -> None:
-    """Nobody wants to know."""
+    """Ignore the progress."""
 
 
 class Report(Struct, frozen=True):
-    """Root of the reports. `hidden` names fields that are for the program, not for the reader."""
+    """Base of the reports. `hidden` names fields for programs that are not printed."""
 
     hidden: ClassVar[tuple[str, ...]] = ()
 
     def summary(self) -> dict[str, Any]:
-        """The plain fields and their values."""
+        """Return the plain fields and their values."""
         return {name: value for name, value in self._fields().items() if not _is_detail(value)}
 
     def details(self) -> dict[str, list[dict[str, Any]]]:
-        """The fields that hold several things, each as rows of plain values."""
+        """Return the fields with several items, each as rows of plain values."""
         details = {name: value for name, value in self._fields().items() if _is_detail(value)}
         return {name: [_row(item) for item in value] for name, value in details.items()}
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as plain values."""
+        """Return the report as plain values."""
         return {**{name: plain(value) for name, value in self.summary().items()}, **self.details()}
 
     def __str__(self) -> str:
@@ -69,7 +71,7 @@ class Report(Struct, frozen=True):
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON can say it."""
+    """Return a value as JSON can represent it."""
     if isinstance(value, Report):
         return value.to_dict()
     if isinstance(value, Struct):
@@ -86,17 +88,17 @@ def plain(value: Any) -> Any:
 
 
 def counted(number: int, noun: str) -> str:
-    """So many of something: 1 row, 2 rows."""
+    """Format a count with its noun: 1 row, 2 rows."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def was(number: int) -> str:
-    """The verb after so many of something."""
+    """Return the verb after a count."""
     return "was" if number == 1 else "were"
 
 
 def text_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows as text in columns: numbers to the right, everything else to the left."""
+    """Format rows as text columns: numbers right-aligned, everything else left-aligned."""
     if not rows:
         return ""
     names = list(rows[0])
@@ -112,7 +114,7 @@ def text_table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def html_table(rows: Sequence[Mapping[str, Any]], *, markup: Mapping[str, Callable[[Any], str]] | None = None) -> str:
-    """Rows as an HTML table. `markup` makes the HTML of some columns; everything else is escaped."""
+    """Format rows as an HTML table. `markup` renders some columns; everything else is escaped."""
     names = list(rows[0]) if rows else []
     renderers = markup or {}
     head = "".join(f"<th>{escape(name)}</th>" for name in names)

@@ -1,8 +1,9 @@
-"""Which files of a log are still needed, and which have had their time. A pure decision over what a listing shows.
+"""Retention: which files of a log are needed and which have expired. A pure decision over a
+listing.
 
-What is retained is what something retained can reach. The oldest version that must stay readable sets a horizon: the
-newest checkpoint at or below it stays, and every version after that checkpoint. Everything older may go once it is old
-enough, and a file whose age is not known never is.
+A file is retained if something retained refers to it. The oldest version that must stay readable
+sets a horizon: the newest checkpoint at or below it stays, and every version after that checkpoint.
+Older files expire by age; a file of unknown age never expires.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ HOUR_MS = 3_600_000
 
 
 class LogObject(Struct, frozen=True):
-    """A file of the log. The time is the store's own clock; None means that it did not say."""
+    """A file of the log with the store's time; None if the store reports none."""
 
     path: str
     size: int
@@ -25,14 +26,18 @@ class LogObject(Struct, frozen=True):
 
 
 class CheckpointFiles(Struct, frozen=True):
-    """A checkpoint, whatever its form: its own files, and the manifests or parts it names; None if it cannot be read."""
+    """A checkpoint of any form: its own files, and the manifests or parts it names; None if it
+    cannot be read.
+    """
 
     files: tuple[LogObject, ...]
     names: frozenset[str] | None = frozenset()
 
 
 class LogInventory(Struct, frozen=True):
-    """Everything in a log. `manifests` and `parts` are by path; what a checkpoint names may be missing from them."""
+    """Everything in a log. `manifests` and `parts` are by path; files that a checkpoint names may
+    be missing.
+    """
 
     versions: Mapping[int, LogObject] = field(default_factory=dict)
     states: Mapping[int, CheckpointFiles] = field(default_factory=dict)
@@ -40,7 +45,7 @@ class LogInventory(Struct, frozen=True):
     manifests: Mapping[str, LogObject] = field(default_factory=dict)
     parts: Mapping[str, LogObject] = field(default_factory=dict)
     tagged: frozenset[int] = frozenset()
-    """Versions that have a name: they stay readable, whatever their age."""
+    """Tagged versions, which stay readable whatever their age."""
 
     @property
     def newest_ms(self) -> int:
@@ -48,7 +53,7 @@ class LogInventory(Struct, frozen=True):
         return max((file.last_modified_ms or 0 for file in self.by_path().values()), default=0)
 
     def by_path(self) -> dict[str, LogObject]:
-        """Every file."""
+        """Return every file."""
         checkpoint_files = (
             file
             for checkpoint in (*self.states.values(), *self.legacy_checkpoints.values())
@@ -58,7 +63,7 @@ class LogInventory(Struct, frozen=True):
         return {file.path: file for file in files}
 
     def without(self, damaged: Collection[int]) -> LogInventory:
-        """The same, with the checkpoints of some versions known to be of no use."""
+        """Return the inventory with the checkpoints of some versions marked as unusable."""
         if not damaged:
             return self
         states = {
@@ -71,22 +76,22 @@ class LogInventory(Struct, frozen=True):
         return replace(self, states=states, legacy_checkpoints=legacy)
 
     def usable(self) -> tuple[list[int], list[int]]:
-        """The versions of the states, and of the older forms of checkpoints, of which no file is missing."""
+        """Return the versions of the states, and of older checkpoints, without missing files."""
         states = [v for v, state in self.states.items() if _is_complete(state, self.manifests)]
         return states, [v for v, checkpoint in self.legacy_checkpoints.items() if _is_complete(checkpoint, self.parts)]
 
 
 class RetentionPolicy(Struct, frozen=True):
-    """How long things are kept. Zero everywhere keeps the newest checkpoint and what comes after it."""
+    """Retention periods. Zero everywhere keeps the newest checkpoint and what follows it."""
 
     log_ms: int
     state_ms: int
     checkpoint_ms: int
     manifest_ms: int
     versions: int = 0
-    """How many version files before the newest checkpoint are kept whatever their age."""
+    """Number of version files before the newest checkpoint that are kept whatever their age."""
     state_versions: int = 1
-    """How many of the newest states are kept whatever their age."""
+    """Number of the newest states that are kept whatever their age."""
 
 
 class ExpiredFile(Struct, frozen=True):
@@ -100,37 +105,39 @@ class ExpiredFile(Struct, frozen=True):
 
 
 class Expiry(Struct, frozen=True):
-    """What may be deleted, in the order in which it must be: versions oldest first, checkpoints, then what only they named.
+    """What may be deleted, in order: versions oldest first, checkpoints, then files that only they
+    named.
 
-    `anchor` is the newest checkpoint; without it nothing is expired. `start` is the checkpoint that everything kept begins
-    with; -1 if that is version 0. What is expired may go only if both were checked to be what they should be.
+    `anchor` is the newest checkpoint; without it nothing expires. `start` is the checkpoint that
+    everything kept begins with; -1 for version 0. Expired files may be deleted only after both were
+    verified.
     """
 
     anchor: int | None
     expired: tuple[ExpiredFile, ...] = ()
     start: int = -1
     tagged: frozenset[int] = frozenset()
-    """The versions with a name that it leaves readable."""
+    """Tagged versions that stay readable."""
     own_checkpoints: frozenset[int] = frozenset()
-    """Those of them that are read from a checkpoint of their own."""
+    """Those of them with a checkpoint of their own."""
     objects: Mapping[str, LogObject] = field(default_factory=dict)
-    """The files that may be deleted as they were listed, by path."""
+    """The listed files that may be deleted, by path."""
     cover: tuple[LogObject, ...] = ()
-    """The files of the anchor and of its version as they were listed."""
+    """The listed files of the anchor and of its version."""
 
     @property
     def covers(self) -> frozenset[int]:
-        """The checkpoints without which the table, or a version that must stay readable, would be lost."""
+        """Return the checkpoints that the table, or a version that must stay readable, depends on."""
         ends = frozenset(version for version in (self.anchor, self.start) if version is not None and version >= 0)
         return ends | self.own_checkpoints
 
     def only(self, paths: Collection[str]) -> Expiry:
-        """The same, for some of the files."""
+        """Return the same for some of the files."""
         return replace(self, expired=tuple(file for file in self.expired if file.path in paths))
 
 
 def find_expired(log: LogInventory, policy: RetentionPolicy, *, now_ms: int) -> Expiry:
-    """What has had its time."""
+    """Return what has expired."""
     states, legacy = log.usable()
     checkpoints = sorted({*states, *legacy})
     if not checkpoints:
@@ -185,7 +192,7 @@ class _Search(Struct, frozen=True):
     anchor: int
 
     def oldest_needed(self) -> int:
-        """The oldest version that must stay readable."""
+        """Return the oldest version that must stay readable."""
         oldest_retained = self.anchor - self.policy.versions
         young = [
             version
@@ -195,7 +202,9 @@ class _Search(Struct, frozen=True):
         return min([self.anchor, *young])
 
     def old_versions(self, start: int) -> Iterator[ExpiredFile]:
-        """Version files below the checkpoint that everything needed starts from; its own version stays (rule R3)."""
+        """Return version files below the checkpoint that everything kept starts from; its own
+        version stays (rule R3).
+        """
         for version in sorted(v for v in self.log.versions if v < start):
             file = self.log.versions[version]
             if self._older(file, self.policy.log_ms):
@@ -212,7 +221,9 @@ class _Search(Struct, frozen=True):
     def unnamed(
         self, checkpoints: Mapping[int, CheckpointFiles], gone: list[int], files: Mapping[str, LogObject], kind: str
     ) -> Iterator[ExpiredFile]:
-        """Manifests or parts that no checkpoint which stays names. If one that stays cannot be read, any may be needed."""
+        """Return manifests or parts without a reference from a retained checkpoint. If one of these
+        is unreadable, all are kept.
+        """
         named: set[str] = set()
         for version, checkpoint in checkpoints.items():
             if version in gone:

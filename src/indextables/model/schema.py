@@ -1,13 +1,13 @@
-"""The schema of a table: Spark's JSON on disk, an Arrow schema in memory, and what both must satisfy.
+"""The schema of a table: Spark's JSON on disk, an Arrow schema in memory, validation, and
+comparison of schemas.
 
-Two schemas can be held side by side: every difference between them, and the schema that holds the columns of both. Column
-names are compared without regard to case, as Spark does, and keep the spelling they were created with.
+Column names are compared case-insensitively, as in Spark, and keep the spelling they were created
+with. What an Arrow type cannot express is kept in the metadata of the Arrow field:
 
-What Arrow cannot say by its type alone travels in the metadata of the Arrow field and comes back unchanged:
-
-- `SPARK::metadata::json` holds the field's Spark metadata (the key that PySpark uses itself);
-- `SPARK::type` holds the spelling of a type that Arrow widens (`varchar(5)`, `interval day to hour`, `variant`, ...);
-- Arrow metadata of others is kept in the Spark metadata under `ARROW::metadata`.
+- `SPARK::metadata::json` holds the field's Spark metadata (the key that PySpark uses);
+- `SPARK::type` holds the spelling of a type that Arrow widens (`varchar(5)`, `interval day to
+hour`, `variant`, ...);
+- other Arrow metadata is kept in the Spark metadata under `ARROW::metadata`.
 """
 
 from __future__ import annotations
@@ -77,11 +77,11 @@ _WIDENED = (
 
 
 MAX_DEPTH = 100
-"""How deep types may be nested: more than any data has, and less than any library's stack."""
+"""Maximum nesting depth of types, below the stack limit of every library."""
 
 
 def field_from_json(spark: Any, depth: int = 0) -> pa.Field:
-    """One field of a Spark struct as an Arrow field."""
+    """Return one field of a Spark struct as an Arrow field."""
     if not isinstance(spark, dict) or not isinstance(spark.get("name"), str) or "type" not in spark:
         raise CorruptTableError(f"Not a field of a Spark schema: {shown(spark)}.")
     metadata = _arrow_metadata(spark.get("metadata") or {})
@@ -89,7 +89,7 @@ def field_from_json(spark: Any, depth: int = 0) -> pa.Field:
 
 
 def field_to_json(field: pa.Field) -> dict[str, Any]:
-    """An Arrow field as one field of a Spark struct."""
+    """Return an Arrow field as one field of a Spark struct."""
     return {
         "name": field.name,
         "type": _type_to_json(field),
@@ -99,12 +99,14 @@ def field_to_json(field: pa.Field) -> dict[str, Any]:
 
 
 def spark_metadata(field: pa.Field) -> dict[str, Any]:
-    """The Spark metadata of a field."""
+    """Return the Spark metadata of a field."""
     return _spark_metadata(field.metadata or {})
 
 
 def type_name(arrow: pa.DataType) -> str:
-    """The type as Spark SQL spells it (`bigint`, `array<string>`); Arrow's own name where Spark has none."""
+    """Return the type as Spark SQL spells it (`bigint`, `array<string>`); Arrow's name if Spark has
+    none.
+    """
     if pa.types.is_decimal(arrow):
         return f"decimal({arrow.precision},{arrow.scale})"
     if pa.types.is_map(arrow):
@@ -134,12 +136,14 @@ def _typed_field(
 
 
 def _is_text(name: str) -> bool:
-    """Whether a name can be written at all: half of a surrogate pair cannot."""
+    """Return whether a name can be encoded, which half of a surrogate pair cannot."""
     return name.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 def _type_from_json(spark: Any, name: str, depth: int) -> tuple[pa.DataType, bool]:
-    """The Arrow type, and whether the Spark spelling must be remembered because Arrow's type says less."""
+    """Return the Arrow type, and whether the Spark spelling must be stored because Arrow's type is
+    less precise.
+    """
     if depth > MAX_DEPTH:
         raise CorruptTableError(f"Column {shown(name)} is nested deeper than {MAX_DEPTH} levels.", column=name)
     depth += 1
@@ -231,12 +235,12 @@ def _spark_metadata(arrow: dict[bytes, bytes]) -> dict[str, Any]:
 
 
 SCORE, SNIPPET, HIGHLIGHT = "_score", "_snippet", "_highlight"
-"""Columns of search results, which no new column of a table may be called."""
+"""Columns of search results. New columns cannot have these names."""
 
 
 @lru_cache(maxsize=256)
 def schema_from_json(text: str) -> pa.Schema:
-    """The Arrow form of a `schemaString`."""
+    """Return the Arrow form of a `schemaString`."""
     try:
         spark = json.loads(text)
         if not isinstance(spark, dict) or spark.get("type") != "struct" or not isinstance(spark.get("fields"), list):
@@ -253,13 +257,15 @@ def schema_from_json(text: str) -> pa.Schema:
 
 
 def schema_to_json(schema: pa.Schema) -> str:
-    """The `schemaString` of an Arrow schema that `normalize` has passed."""
+    """Return the `schemaString` of a normalized Arrow schema."""
     spark = {"type": "struct", "fields": [field_to_json(f) for f in schema]}
     return json.dumps(spark, ensure_ascii=False, separators=(",", ":"))
 
 
 def check_schema(schema: pa.Schema) -> None:
-    """Refuse a schema without columns, with a reserved name, or with two names that differ at most by case at any depth."""
+    """Refuse a schema without columns, with a reserved name, or with names that differ at most by
+    case at any depth.
+    """
     if len(schema) == 0:
         raise InvalidInputError("A table needs at least one column.", hint="Give a schema with columns.")
     check_reserved(schema.names)
@@ -282,7 +288,9 @@ def check_storable(new: Iterable[pa.Field]) -> None:
 
 
 def check_without_collation(schema: pa.Schema, partition_columns: Iterable[str]) -> None:
-    """Refuse a new partition column with a collation: partitions are told apart by the bytes of their values."""
+    """Refuse a new partition column with a collation: partitions are distinguished by the bytes of
+    their values.
+    """
     for name in partition_columns:
         field = schema.field(name)
         if "__COLLATIONS" in spark_metadata(field) or _recorded_type(field).startswith("string collate"):
@@ -294,7 +302,7 @@ def check_without_collation(schema: pa.Schema, partition_columns: Iterable[str])
 
 
 def max_length(field: pa.Field) -> int | None:
-    """How many characters a VARCHAR field may hold; None for any other type."""
+    """Return the maximum length of a VARCHAR field in characters, or None."""
     match = _VARCHAR.fullmatch(_recorded_type(field))
     return None if match is None else int(match[1])
 
@@ -333,7 +341,9 @@ def _why_not_storable(field: pa.Field) -> tuple[str, str] | None:
 
 
 def check_reserved(new: Iterable[str]) -> None:
-    """Refuse new columns with names that search results need. Tables that have such a column already are still read."""
+    """Refuse new columns with names of search result columns. Existing tables with such a column
+    stay readable.
+    """
     taken = next((name for name in new if name.lower() in (SCORE, SNIPPET)), None)
     if taken is not None:
         raise InvalidInputError(
@@ -344,7 +354,9 @@ def check_reserved(new: Iterable[str]) -> None:
 
 
 def check_recorded(schema_json: str, partition_columns: Sequence[str]) -> None:
-    """Refuse metadata of a table that nothing can be read by; types of a newer release are met when rows are read."""
+    """Refuse unreadable metadata of a table. Types of a newer release are detected when rows are
+    read.
+    """
     try:
         columns = schema_from_json(schema_json).names
     except UnsupportedError:
@@ -358,7 +370,9 @@ def check_recorded(schema_json: str, partition_columns: Sequence[str]) -> None:
 
 
 def check_partition_columns(schema: pa.Schema, columns: Sequence[str]) -> tuple[str, ...]:
-    """The partition columns in the schema's spelling: they exist, are atomic and distinct, and are not all columns."""
+    """Return the partition columns in the schema's spelling. They must exist, be atomic, distinct,
+    and not all columns.
+    """
     names = [find_column(schema, name, role="partition column") for name in columns]
     duplicates = sorted({name for name in names if names.count(name) > 1})
     if duplicates:
@@ -379,7 +393,7 @@ def check_partition_columns(schema: pa.Schema, columns: Sequence[str]) -> tuple[
 
 
 def find_column(schema: pa.Schema, name: str, *, role: str = "column") -> str:
-    """The schema's spelling of a column name; exact first, then without regard to case."""
+    """Return the schema's spelling of a column name: exact first, then case-insensitive."""
     if name in schema.names:
         return name
     for candidate in schema.names:
@@ -391,12 +405,12 @@ def find_column(schema: pa.Schema, name: str, *, role: str = "column") -> str:
 
 
 def is_atomic(arrow: pa.DataType) -> bool:
-    """Whether values of the type can be compared with a literal."""
+    """Return whether values of the type can be compared with a literal."""
     return is_partitionable(arrow) or bool(pa.types.is_binary(arrow))
 
 
 def is_partitionable(arrow: pa.DataType) -> bool:
-    """Whether values of the type have an exact text form that a path and the log can carry."""
+    """Return whether values of the type have an exact text form for paths and the log."""
     kinds = pa.types
     tests = (
         kinds.is_boolean,
@@ -411,10 +425,11 @@ def is_partitionable(arrow: pa.DataType) -> bool:
 
 
 def normalize(schema: pa.Schema) -> pa.Schema:
-    """The schema in the types that Spark has; a type that has no counterpart is refused by column and name.
+    """Convert a schema to Spark's types. A type without a counterpart is refused by column and
+    name.
 
-    Wider or differently encoded forms of one type become that type; unsigned integers become the next wider signed
-    ones; nanoseconds become microseconds (casting data that would lose digits is for the writer to refuse).
+    Other encodings of a type become that type, unsigned integers the next wider signed ones, and
+    nanoseconds microseconds. The writer refuses data that would lose digits.
     """
     return pa.schema([_normal_field(f, ()) for f in schema])
 
@@ -469,7 +484,7 @@ _NORMAL: dict[pa.DataType, pa.DataType] = {
 
 
 def check_names(fields: Iterable[pa.Field]) -> None:
-    """Refuse columns without a name, and two of the same name: case makes no difference."""
+    """Refuse columns without a name, and duplicate names, ignoring case."""
     _check_names(list(fields), ())
 
 
@@ -492,7 +507,7 @@ def _check_names(fields: Sequence[pa.Field], parents: tuple[str, ...]) -> None:
 
 
 def _children(arrow: pa.DataType) -> list[list[pa.Field]]:
-    """The structs directly inside a type, each as its list of fields."""
+    """Return the structs directly inside a type, each as its list of fields."""
     if pa.types.is_struct(arrow):
         return [list(arrow)]
     if pa.types.is_map(arrow):
@@ -527,12 +542,14 @@ class SchemaDifference(Struct, frozen=True):
 
 
 def schema_differences(table: pa.Schema, data: pa.Schema) -> tuple[SchemaDifference, ...]:
-    """Every difference of the data's schema from the table's, at any depth; order and case of names do not count."""
+    """Return every difference of the data's schema from the table's at any depth, ignoring order
+    and case of names.
+    """
     return tuple(_struct_differences(list(table), list(data), ()))
 
 
 def mismatch(differences: Iterable[SchemaDifference], *, what: str = "The data does") -> SchemaMismatchError:
-    """The error that names all differences at once."""
+    """Return the error that lists all differences."""
     faults = list(differences)
     return SchemaMismatchError(
         f"{what} not fit the table's schema: {'; '.join(str(d) for d in faults)}.",
@@ -552,9 +569,11 @@ def _way_out(difference: SchemaDifference) -> str:
 
 
 def merge_schemas(table: pa.Schema, data: pa.Schema) -> pa.Schema:
-    """The table's schema with the data's new columns after its own, nullable because existing rows lack them.
+    """Return the table's schema followed by the data's new columns, nullable because existing rows
+    lack them.
 
-    New fields inside structs are added too. A column whose type differs is not additive: `SchemaMismatchError`.
+    New fields inside structs are added too. A column with another type raises
+    `SchemaMismatchError`.
     """
     clashing = [d for d in schema_differences(table, data) if d.kind == "type"]
     if clashing:
@@ -601,7 +620,7 @@ def _field_differences(table: pa.Field, data: pa.Field, path: tuple[str, ...]) -
 
 
 def _nested(table: pa.DataType, data: pa.DataType) -> list[tuple[str, pa.Field, pa.Field]]:
-    """The element, or key and value, of two collections of the same kind."""
+    """Return the element, or key and value, of two collections of the same kind."""
     if pa.types.is_map(table) and pa.types.is_map(data):
         return [("key", table.key_field, data.key_field), ("value", table.item_field, data.item_field)]
     if pa.types.is_list(table) and pa.types.is_list(data):
@@ -628,7 +647,7 @@ def _merge_field(table: pa.Field, data: pa.Field) -> pa.Field:
 
 
 def is_readable_as(old: pa.DataType, new: pa.DataType) -> bool:
-    """Whether values that splits hold as one type are the values of a column that has another now."""
+    """Return whether values stored as one type are valid values of a column with another type."""
     kinds = pa.types
     if old.equals(new) or is_wider(old, new):
         return True
@@ -643,7 +662,9 @@ def is_readable_as(old: pa.DataType, new: pa.DataType) -> bool:
 
 
 def is_wider(old: pa.DataType, new: pa.DataType) -> bool:
-    """Whether every value of a type is the same in another, and every reader of old splits can make it so."""
+    """Return whether a type contains every value of another, and readers of old splits can convert
+    them.
+    """
     kinds = pa.types
     if kinds.is_integer(old) and kinds.is_integer(new):
         return bool(old.bit_width < new.bit_width)

@@ -1,7 +1,8 @@
-"""Schema deduplication: a doc mapping is stored once, under a hash of its canonical form, and files name the hash.
+"""Schema deduplication: a doc mapping is stored once under a hash of its canonical form, and files
+name the hash.
 
-Registries hold bare hashes here. On disk the keys also occur with the prefix `docMappingSchema.`, which is how they
-stand in a table's configuration.
+Registries have bare hashes here. In a table's configuration the keys have the prefix
+`docMappingSchema.`.
 """
 
 from __future__ import annotations
@@ -23,13 +24,15 @@ from indextables.model.actions import AddAction, LogAction, MetadataAction, Prot
 KEY_PREFIX = "docMappingSchema."
 HASH_LENGTH = 16
 RECORDED_SINCE = 3
-"""The protocol version from which on readers look a doc mapping up that a split only names."""
+"""The protocol version from which readers resolve a doc mapping that a split only names."""
 _REF, _JSON = "doc_mapping_ref", "doc_mapping_json"
 
 
 @lru_cache(maxsize=32)
 def schema_hash(doc_mapping_json: str) -> str:
-    """The name of a doc mapping: equal for texts that differ only in spacing or in the order of keys and named items."""
+    """Return the hash of a doc mapping: equal for texts that differ only in spacing, key order or
+    the order of named items.
+    """
     digest = hashlib.sha256(_canonical_text(doc_mapping_json).encode("utf-8", "surrogatepass")).digest()
     return base64.urlsafe_b64encode(digest).decode().rstrip("=")[:HASH_LENGTH]
 
@@ -51,17 +54,19 @@ def _canonical(value: Any) -> Any:
 
 
 def bare_registry(entries: Mapping[str, str]) -> dict[str, str]:
-    """A registry as a state stores it, with whatever keys, under bare hashes."""
+    """Return a registry of a state with bare hashes as keys."""
     return {key.removeprefix(KEY_PREFIX): text for key, text in entries.items()}
 
 
 def registry_of(configuration: Mapping[str, str] | None) -> dict[str, str]:
-    """The registry inside a table's configuration."""
+    """Return the registry in a table's configuration."""
     return bare_registry({key: text for key, text in (configuration or {}).items() if key.startswith(KEY_PREFIX)})
 
 
 def without_registry(metadata: MetadataAction) -> MetadataAction:
-    """Metadata but for the doc mappings in its configuration: what is left is what people and settings say."""
+    """Return metadata without the doc mappings in its configuration: only what users and settings
+    declare.
+    """
     configuration = {
         key: text for key, text in (metadata.configuration or {}).items() if not key.startswith(KEY_PREFIX)
     }
@@ -69,11 +74,12 @@ def without_registry(metadata: MetadataAction) -> MetadataAction:
 
 
 def recorded(actions: Iterable[LogAction], metadata: MetadataAction, protocol: ProtocolAction) -> tuple[LogAction, ...]:
-    """The actions of a version whose doc mappings stand once, in the metadata, and are named by the splits that it adds.
+    """Return the actions of a version with each doc mapping stored once, in the metadata, and named
+    by its splits.
 
-    A mapping that `metadata` does not have yet is recorded by a metaData action of the same version; every mapping that
-    it has stays recorded, whatever the version says of the metadata. One that is no JSON stays where it is. Readers of
-    an older protocol do not look names up: for them the splits keep the mapping, next to its hash.
+    A mapping that `metadata` lacks is added by a metaData action of the same version; existing ones
+    stay. A mapping that is not JSON stays inline. Readers of an older protocol do not resolve
+    names: for them splits keep the mapping next to its hash.
     """
     written = [_with_canonical_ref(action) for action in actions]
     if protocol.min_reader_version < RECORDED_SINCE:
@@ -99,7 +105,7 @@ def recorded(actions: Iterable[LogAction], metadata: MetadataAction, protocol: P
 
 
 def _with_canonical_ref(action: LogAction) -> LogAction:
-    """An action whose doc mapping, if it has one, is named by its canonical hash."""
+    """Return an action whose doc mapping, if it has one, is named by its canonical hash."""
     if not isinstance(action, AddAction) or action.doc_mapping_json is None:
         return action
     ref = _hash_or(action.doc_mapping_json, action.doc_mapping_ref or "")
@@ -107,9 +113,8 @@ def _with_canonical_ref(action: LogAction) -> LogAction:
 
 
 def deduplicated(files: pa.Table, registry: Mapping[str, str]) -> tuple[pa.Table, dict[str, str]]:
-    """The files with their inline doc mappings moved into the registry, and the registry grown by them.
-
-    A mapping that is no JSON stays where it is: it has no canonical form.
+    """Move the inline doc mappings of files into the registry. A mapping that is not JSON stays
+    inline.
     """
     grown = dict(registry)
     inline = files.column(_JSON)
@@ -129,7 +134,7 @@ def deduplicated(files: pa.Table, registry: Mapping[str, str]) -> tuple[pa.Table
 
 
 def with_mappings(actions: Iterable[AddAction], registry: Mapping[str, str]) -> list[AddAction]:
-    """Splits with the doc mapping that they name filled in where they carry none. Ten thousand of them share one text."""
+    """Fill in the doc mappings that splits only name. Splits with the same mapping share one text."""
     completed = []
     for action in actions:
         text = registry.get(action.doc_mapping_ref or "")
@@ -139,9 +144,9 @@ def with_mappings(actions: Iterable[AddAction], registry: Mapping[str, str]) -> 
 
 
 def renames(registry: Mapping[str, str], *, threshold: int) -> dict[str, str]:
-    """For each hash, that of its mapping's canonical form; nothing unless the registry has more than `threshold` entries.
+    """Return the canonical hash for each hash, if the registry has more than `threshold` entries.
 
-    Equal mappings that were hashed before their order was settled fall together this way.
+    Equal mappings that were hashed before their order was defined become one entry.
     """
     if len(registry) <= threshold:
         return {}
@@ -149,7 +154,7 @@ def renames(registry: Mapping[str, str], *, threshold: int) -> dict[str, str]:
 
 
 def renamed(files: pa.Table, names: Mapping[str, str]) -> pa.Table:
-    """The files with the doc mappings they name under their new hashes."""
+    """Return the files with the new hashes of their doc mappings."""
     if not names:
         return files
     refs = files.column(_REF)
@@ -157,7 +162,7 @@ def renamed(files: pa.Table, names: Mapping[str, str]) -> pa.Table:
 
 
 def in_use(files: pa.Table) -> set[str]:
-    """The hashes that the files name."""
+    """Return the hashes that the files name."""
     return {ref for ref in pc.unique(files.column(_REF)).to_pylist() if ref is not None}
 
 
@@ -169,7 +174,7 @@ def _hash_or(text: str, fallback: str) -> str:
 
 
 def _mapped_names(texts: pa.ChunkedArray, names: Mapping[str, str]) -> pa.ChunkedArray:
-    """Each text's value in `names`, null where it has none."""
+    """Return each text's value in `names`, null if it has none."""
     positions = pc.index_in(texts, value_set=pa.array(list(names), pa.string()))
     return pa.array(list(names.values()), pa.string()).take(positions.combine_chunks())
 

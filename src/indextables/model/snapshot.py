@@ -1,10 +1,9 @@
-"""A snapshot is a fold over actions: start here to read the code.
+"""Snapshots: the state of a table at one version, folded from actions. Start here to read the code.
 
-A `Base` is what a checkpoint says (or nothing, for a table that has none); `replay` folds the versions after it,
-in order, action by action, and the last word on a path, on the metadata, on the protocol and on each writer's `txn` wins.
-
-The base's file list may hold a million rows and is not read until somebody asks for it; the versions after it are a
-small `Delta` that is laid over whatever part of the base is read.
+A `Base` is the content of a checkpoint (or nothing). `replay` folds the versions after it in order,
+action by action; the last action on a path, the metadata, the protocol and each writer's `txn`
+wins. The base's file list may hold a million rows and is read on demand; the versions after it are
+a small `Delta` that is applied to whatever part of the base is read.
 """
 
 from __future__ import annotations
@@ -37,34 +36,39 @@ from indextables.model.schema_registry import registry_of
 from indextables.model.state import Bounds
 
 RECENT_TXN_IDS = 1_000
-"""How many transaction ids a snapshot remembers, so that a writer can prove that its commit landed (rule R5)."""
+"""Number of transaction ids in a snapshot, by which a writer can prove that its commit landed (rule
+R5).
+"""
 
 
 class FileSource(Protocol):
-    """Where the file list of a base comes from. `part_filter` may rule out whole parts of it before they are fetched."""
+    """The source of a base's file list. `part_filter` may exclude parts before they are read."""
 
     def files(self, part_filter: PartFilter | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
-        """The live files of the base, at least those in parts that `part_filter` keeps; just these columns, if named."""
+        """Return the live files of the base, at least those in parts that `part_filter` keeps, with
+        only the named columns.
+        """
         ...
 
 
 class PartFilter(Protocol):
-    """Decides from their bounds which parts (manifests) of a file list can hold anything that is asked for."""
+    """Decides by their bounds which parts (manifests) of a file list can hold a wanted file."""
 
     def keeps(self, bounds: Mapping[str, Sequence[Bounds]], *, count: int, typed: bool) -> Sequence[bool]:
-        """Which of `count` parts must be read. `bounds` holds the ends of a column in each part, for columns that have any.
+        """Return which of `count` parts must be read.
 
-        `typed` says that the ends were found by comparing values of the column's type; otherwise another writer found
-        them, in an order that is not known. A part can always hold files without a value.
+        `bounds` holds the bounds of a column in each part, if there are any. `typed` means that
+        they were computed by comparing values of the column's type; otherwise their order is
+        unknown. A part can always hold files without a value.
         """
         ...
 
 
 class NoFiles(Struct, frozen=True):
-    """The file source of a table that has no checkpoint."""
+    """The file source of a table without a checkpoint."""
 
     def files(self, part_filter: PartFilter | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:  # noqa: ARG002
-        """No files."""
+        """Return no files."""
         return _selected(empty_file_list(), columns)
 
 
@@ -75,9 +79,11 @@ class CommittedVersion(Struct, frozen=True, dict=True):
     timestamp_ms: int
     actions: tuple[LogAction, ...]
     file_bytes: int | None = None
-    """The size of its file, by which one is noticed that is not the one that was written."""
+    """The size of its file, to detect a replaced one."""
     file_md5: str | None = None
-    """The same for one that is as long: some stores give it as the tag of the file."""
+    """The MD5 of its file, to detect a replaced one of the same size; some stores report it as the
+    tag.
+    """
 
     @cached_property
     def info(self) -> CommitInfo:
@@ -86,29 +92,33 @@ class CommittedVersion(Struct, frozen=True, dict=True):
 
     @cached_property
     def added(self) -> frozenset[str]:
-        """Paths the version adds."""
+        """Paths that the version adds."""
         return frozenset(a.path for a in self.actions if isinstance(a, AddAction))
 
     @cached_property
     def removed(self) -> frozenset[str]:
-        """Paths the version removes."""
+        """Paths that the version removes."""
         return frozenset(a.path for a in self.actions if isinstance(a, RemoveAction))
 
     @cached_property
     def named(self) -> frozenset[str]:
-        """Every file that the version makes part of the table: splits, and files of their deletion vectors."""
+        """Every file that the version adds to the table: splits, and files of their deletion
+        vectors.
+        """
         return frozenset(named_paths(a for a in self.actions if isinstance(a, AddAction)))
 
     @cached_property
     def released(self) -> frozenset[str]:
-        """Every file that the version takes away from a split: splits, and files of the deletion vectors they had."""
+        """Every file that the version releases: removed splits, and files of replaced deletion
+        vectors.
+        """
         removes = [a for a in self.actions if isinstance(a, RemoveAction)]
         vectors = (vector_path(a.deletion_vector) for a in removes)
         return self.removed.union(path for path in vectors if path is not None)
 
     @cached_property
     def doc_mappings(self) -> frozenset[str]:
-        """The doc mappings that splits which the version adds carry themselves."""
+        """The inline doc mappings of added splits."""
         return _doc_mappings(a for a in self.actions if isinstance(a, AddAction))
 
     @cached_property
@@ -118,11 +128,11 @@ class CommittedVersion(Struct, frozen=True, dict=True):
 
 
 TAG_TXNS = f"{RESERVED_APP_IDS}tag:"
-"""What the appId of a `txn` begins with that names a version: a tag. It was taken away where that is below 0."""
+"""Prefix of the appId of a `txn` that tags a version. A value below 0 removes the tag."""
 
 
 class Header(Struct, frozen=True):
-    """Everything of a table but its files."""
+    """Everything of a table except its files."""
 
     version: int = -1
     timestamp_ms: int = 0
@@ -132,26 +142,31 @@ class Header(Struct, frozen=True):
     skips: Mapping[str, SkipAction] = field(default_factory=dict)
     recent_txn_ids: tuple[str, ...] = ()
     txn_id: str | None = None
-    """The transaction of this very version; None if its file, or the checkpoint that covers it, names none."""
+    """The transaction of this version; None if its file, or the checkpoint that covers it, has
+    none.
+    """
     schema_registry: Mapping[str, str] = field(default_factory=dict)
-    """Doc mappings by their hash, as the base stores them; a snapshot adds those in the table's configuration."""
+    """Doc mappings by hash, as stored in the base; a snapshot adds those in the table's
+    configuration.
+    """
 
     @property
     def tags(self) -> dict[str, int]:
-        """The versions that have a name, which no clean-up touches; by name, oldest first."""
+        """Tagged versions, protected from clean-up; by name, oldest first."""
         named = [(txn.version, app_id) for app_id, txn in self.txns.items() if app_id.startswith(TAG_TXNS)]
         return {app_id.removeprefix(TAG_TXNS): version for version, app_id in sorted(named) if version >= 0}
 
 
 class Base(Struct, frozen=True):
-    """What a replay starts from, as a checkpoint says it: the header at its version and where its files are listed."""
+    """The starting point of a replay: the header at its version, and the source of its file list."""
 
     header: Header = Header()
     source: FileSource = NoFiles()
 
 
 class Delta(Struct, frozen=True, dict=True):
-    """What the versions after the base changed: the live additions, every path they touched, and every path they removed.
+    """The changes since the base: live additions, every path they touched, and every path they
+    removed.
 
     A path that was removed and added again is in all three.
     """
@@ -162,16 +177,16 @@ class Delta(Struct, frozen=True, dict=True):
 
     @cached_property
     def files(self) -> pa.Table:
-        """The additions as a file list."""
+        """Return the additions as a file list."""
         return from_actions(list(self.added.values()))
 
     @cached_property
     def doc_mappings(self) -> frozenset[str]:
-        """The doc mappings that the additions carry themselves."""
+        """Return the inline doc mappings of the additions."""
         return _doc_mappings(self.added.values())
 
     def over(self, base: pa.Table) -> pa.Table:
-        """The base's files with this delta laid over them, in the base's columns."""
+        """Apply this delta to the base's files, in the base's columns."""
         if self.touched and base.num_rows:
             overlaid = pc.is_in(base.column("path"), value_set=pa.array(sorted(self.touched), pa.string()))
             if pc.any(overlaid).as_py():  # else a list of a million files would be copied for one that was added
@@ -181,10 +196,10 @@ class Delta(Struct, frozen=True, dict=True):
 
 
 class Snapshot(Struct, frozen=True, dict=True):
-    """The table at one version: a base, what is known to have changed since, and versions not yet laid over it.
+    """The table at one version: a base, known changes since, and versions not yet applied.
 
-    The header is folded at once; the file changes of `recent_versions` only when somebody asks for files, so that a
-    writer that appends to a huge table never touches its file list.
+    The header is folded at once; the file changes of `recent_versions` only when files are
+    requested, so that an append to a huge table never reads its file list.
     """
 
     header: Header
@@ -194,7 +209,7 @@ class Snapshot(Struct, frozen=True, dict=True):
 
     @property
     def version(self) -> int:
-        """The version this snapshot shows."""
+        """The version of this snapshot."""
         return self.header.version
 
     @property
@@ -206,31 +221,35 @@ class Snapshot(Struct, frozen=True, dict=True):
 
     @property
     def schema_registry(self) -> dict[str, str]:
-        """Every doc mapping that a file of the table may name, by its hash."""
+        """Every doc mapping that a file of the table may name, by hash."""
         return {**self.header.schema_registry, **registry_of(self.metadata.configuration)}
 
     @cached_property
     def derived(self) -> dict[type, Any]:
-        """What others have worked out of this snapshot, by the type that does; it goes with the snapshot."""
+        """Values that other modules derived from this snapshot, by type; discarded with the
+        snapshot.
+        """
         return {}
 
     @cached_property
     def delta(self) -> Delta:
-        """What the versions since the base changed."""
+        """The changes since the base."""
         return _folded_files(self.folded, self.recent_versions) if self.recent_versions else self.folded
 
     @cached_property
     def all_files(self) -> pa.Table:
-        """Every live file as an Arrow table (see `model.files`)."""
+        """Return every live file as an Arrow table (see `model.file_list`)."""
         return self.delta.over(self.base.source.files())
 
     @property
     def holds_files(self) -> bool:
-        """Whether the whole file list is in memory, because somebody asked for it."""
+        """Whether the whole file list is in memory."""
         return "all_files" in self.__dict__
 
     def files(self, part_filter: PartFilter | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
-        """Live files, at least those in the parts of the list that `part_filter` keeps; just these columns, if named."""
+        """Return live files, at least those in parts that `part_filter` keeps, with only the named
+        columns.
+        """
         if (part_filter is None and columns is None) or self.holds_files:
             return _selected(self.all_files, columns)
         read = None if columns is None else list(dict.fromkeys(["path", *columns]))
@@ -246,13 +265,13 @@ def _selected(files: pa.Table, columns: Sequence[str] | None) -> pa.Table:
 
 
 def files_not_in(one: Snapshot, other: Snapshot) -> pa.Table:
-    """The live files of one snapshot that another does not have, or has with other rows deleted."""
+    """Return the live files of one snapshot that another lacks or has with another deletion vector."""
     known = _identities(other.files(columns=["path", "deletion_vector"]))
     return one.all_files.filter(pc.invert(pc.is_in(_identities(one.all_files), value_set=known.unique())))
 
 
 def _identities(files: pa.Table) -> pa.ChunkedArray:
-    """What each split is: its path and its deletion vector."""
+    """Return the identity of each split: path and deletion vector."""
     vectors = files.column("deletion_vector")
     if vectors.null_count == len(vectors):
         return files.column("path")
@@ -260,7 +279,7 @@ def _identities(files: pa.Table) -> pa.ChunkedArray:
 
 
 def replay(start: Base | Snapshot, versions: Iterable[CommittedVersion]) -> Snapshot:
-    """Fold versions, in order, over a base or over an earlier snapshot of the same table."""
+    """Fold versions in order over a base or an earlier snapshot of the same table."""
     later = tuple(versions)
     if isinstance(start, Base):
         return Snapshot(_folded_header(start.header, later), start, Delta(), later)
@@ -314,7 +333,7 @@ def _folded_header(header: Header, versions: Iterable[CommittedVersion]) -> Head
 
 
 def combined_skip(earlier: SkipAction | None, later: SkipAction) -> SkipAction:
-    """Two skips of one path as one: the later's words, the longer cooldown, the higher count."""
+    """Combine two skips of one path: the later message, the longer cooldown, the higher count."""
     if earlier is None:
         return later
     waits = [w for w in (earlier.retry_after, later.retry_after) if w is not None]

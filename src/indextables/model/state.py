@@ -1,9 +1,9 @@
-"""A state: what a table is at one version, told by a list of manifests and of the entries in them that are gone.
+"""A state: the table at one version as a list of manifests and tombstones for removed entries.
 
-Manifests are shared between states and never rewritten in place: an incremental state names the manifests of the state
-before it and one more. A tombstone hides the entries of its path that were added at or before the version it came from.
-
-When a state is rewritten instead of continued, and how much of it, is a pure decision over counts.
+Manifests are shared between states and never modified: an incremental state names the manifests of
+its predecessor plus one. A tombstone hides the entries of its path that were added up to the
+version it came from. When, and how much of, a state is rewritten instead of continued is a pure
+decision over counts.
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ from indextables.model.actions import MetadataAction, ProtocolAction, SkipAction
 FORMAT_VERSION = 1
 UNKNOWN_COUNT = -1
 Bounds = tuple[str | None, str | None]
-"""Least and greatest value of a column, as text; None where it is not known."""
+"""Minimum and maximum of a column as text; None if unknown."""
 
 
 class ManifestInfo(Struct, frozen=True):
-    """One manifest, as the state that names it describes it.
-
-    `column_bounds` and `size_bytes` are only known of manifests that this package wrote.
+    """One manifest as described by its state. `column_bounds` and `size_bytes` are known only for
+    manifests of this library.
     """
 
     path: str
@@ -41,14 +40,14 @@ class ManifestInfo(Struct, frozen=True):
 
 
 class Tombstone(Struct, frozen=True):
-    """A path that is gone. The version that removed it is None where the state does not say: then every entry is hidden."""
+    """A removed path. Without the version that removed it, every entry is hidden."""
 
     path: str
     version: int | None = None
 
 
 class StateManifest(Struct, frozen=True):
-    """A whole state but for the entries in its manifests."""
+    """A whole state except for the entries in its manifests."""
 
     state_version: int
     num_files: int
@@ -68,11 +67,11 @@ class StateManifest(Struct, frozen=True):
     table_id: str | None = None
     """The id of the table; None in a state of an older release or of another engine."""
     txn_id: str | None = None
-    """The transaction of the version; None also if the version file names none."""
+    """The transaction of the version; None also if the version file has none."""
 
     @property
     def num_entries(self) -> int:
-        """Entries in all manifests, live or not."""
+        """Number of entries in all manifests, live or not."""
         return sum(manifest.num_entries for manifest in self.manifests)
 
 
@@ -80,7 +79,7 @@ _UNIQUE_NAME = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]
 
 
 class StateCounts(Struct, frozen=True):
-    """What a state would hold. `removed` is how many files went since the state before it."""
+    """Counts of a state. `removed` is the number of files removed since the previous state."""
 
     live: int
     tombstones: int
@@ -89,12 +88,12 @@ class StateCounts(Struct, frozen=True):
 
     @property
     def tombstone_ratio(self) -> float:
-        """Share of the entries that are removed."""
+        """Share of removed entries."""
         return self.tombstones / (self.live + self.tombstones) if self.tombstones else 0.0
 
 
 def compaction_reason(counts: StateCounts, settings: CompactionSettings, *, entries_per_manifest: int) -> str | None:
-    """Why a state should be compacted, or None."""
+    """Return why a state should be compacted, or None."""
     if counts.tombstone_ratio > settings.tombstone_threshold:
         return f"{counts.tombstones} of {counts.live + counts.tombstones} entries are removed"
     # A table of more files than so many manifests can list would otherwise be compacted every time.
@@ -106,7 +105,7 @@ def compaction_reason(counts: StateCounts, settings: CompactionSettings, *, entr
 
 
 def is_compact(state: StateManifest, *, entries_per_manifest: int) -> bool:
-    """Whether compaction would find nothing to do."""
+    """Return whether compaction would change nothing."""
     ours = all(manifest.size_bytes is not None for manifest in state.manifests)
     needed = ceil(state.num_files / entries_per_manifest)
     return ours and not state.tombstones and len(state.manifests) <= needed
@@ -115,7 +114,7 @@ def is_compact(state: StateManifest, *, entries_per_manifest: int) -> bool:
 def worth_rewriting(
     manifests: Sequence[ManifestInfo], settings: CompactionSettings, *, entries_per_manifest: int
 ) -> list[ManifestInfo]:
-    """The manifests that are small, or hold more removed entries than they should."""
+    """Return the manifests that are small or hold too many removed entries."""
     return [
         manifest
         for manifest in manifests
@@ -125,10 +124,12 @@ def worth_rewriting(
 
 
 def is_most_of(chosen: Iterable[ManifestInfo], manifests: Iterable[ManifestInfo]) -> bool:
-    """Whether rewriting the chosen manifests is more than half the work of rewriting all."""
+    """Return whether rewriting the chosen manifests is more than half the work of rewriting all."""
     return 2 * sum(m.num_entries for m in chosen) > sum(m.num_entries for m in manifests)
 
 
 def is_new_name(path: str) -> bool:
-    """Whether a path carries a random name, so that no earlier file of the table can have the same one."""
+    """Return whether a path has a random name, so that no earlier file of the table can have the
+    same one.
+    """
     return _UNIQUE_NAME.search(path.rpartition("/")[2]) is not None

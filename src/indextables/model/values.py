@@ -1,12 +1,13 @@
-"""Values as text: numbers, dates and times of literals, and what the log writes as partition values and column bounds.
+"""Values as text: literals, partition values, and column bounds of the log.
 
-One strict reader serves all of them: a text that could mean two things means nothing, and a bound counts as absent then.
-What other writers are known to leave is read where it is certain: dates as days since 1970, timestamps as microseconds
-since 1970.
+One strict reader serves all of them. An ambiguous text has no value, and such a bound counts as
+absent. Known forms of other writers are read where they are certain: dates as days since 1970,
+timestamps as microseconds since 1970.
 
-We record a partition value as it is and escape it, as Hive and Spark do, only in the folder's name. Another engine records
-the very text that it puts into the folder's name: `a%2Fb` for `a/b`, `__HIVE_DEFAULT_PARTITION__` for null. Which of the
-two an entry does is told by the entry itself: our folders never spell such a value as the log does.
+We record a partition value unchanged and escape it, as Hive and Spark do, only in the folder's
+name. IndexTables for the JVM records the folder's text: `a%2Fb` for `a/b`,
+`__HIVE_DEFAULT_PARTITION__` for null. The entry itself shows which one it is: our folders never
+spell such a value as the log does.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ from indextables.model.schema import type_name
 
 
 def parse_float(text: str) -> float:
-    """A floating point number from text, with `NaN`, `Infinity` and `-Infinity`; ValueError for anything else."""
+    """Parse a floating-point number, with `NaN`, `Infinity` and `-Infinity`. Raises ValueError."""
     if "_" in text:
         raise ValueError(text)
     return float(text)
 
 
 def parse_decimal(text: str) -> decimal.Decimal:
-    """A finite decimal number from text; ValueError for anything else."""
+    """Parse a finite decimal number. Raises ValueError."""
     try:
         value = decimal.Decimal(text.strip())
     except decimal.InvalidOperation:
@@ -57,7 +58,7 @@ MICROSECOND = dt.timedelta(microseconds=1)
 
 
 def parse_date(text: str) -> dt.date:
-    """A date written `2024-05-31`; ValueError for anything else."""
+    """Parse a date such as `2024-05-31`. Raises ValueError."""
     match = _DATE.fullmatch(text.strip())
     if match is None:
         raise ValueError(text)
@@ -65,9 +66,11 @@ def parse_date(text: str) -> dt.date:
 
 
 def parse_timestamp(text: str, *, cut: bool = True) -> dt.datetime:
-    """A timestamp written `2024-05-31 12:00:00.25+02:00`; naive if it carries no zone. ValueError for anything else.
+    """Parse a timestamp such as `2024-05-31 12:00:00.25+02:00`; naive without a zone. Raises
+    ValueError.
 
-    A bare date is midnight. Digits beyond microseconds are cut off, or refused where they must not be lost.
+    A date is its midnight. Digits below microseconds are truncated, or refused if they must not be
+    lost.
     """
     stripped = text.strip()
     if _DATE.fullmatch(stripped):
@@ -92,7 +95,9 @@ def parse_timestamp(text: str, *, cut: bool = True) -> dt.datetime:
 _SLASHES = re.compile(r"(\d{4})/(\d{1,2})/(\d{1,2})(?!\d|/)", re.ASCII)
 _EPOCH_NUMBER = re.compile(r"-?\d{9,19}", re.ASCII)
 _EPOCH_UNITS = ((10**11, 1_000_000), (10**14, 1_000), (10**17, 1))
-"""Below each number it counts so many microseconds: seconds, milliseconds, microseconds; beyond are nanoseconds."""
+"""Below each number the unit in microseconds: seconds, milliseconds, microseconds; above are
+nanoseconds.
+"""
 _RELATIVE = re.compile(r"now((?:[+-]\d{1,6}[yMwdhHms])*)(?:/([yMwdhHms]))?", re.ASCII)
 _STEP = re.compile(r"([+-]\d+)([yMwdhHms])", re.ASCII)
 _LENGTHS = {"w": "weeks", "d": "days", "h": "hours", "H": "hours", "m": "minutes", "s": "seconds"}
@@ -110,14 +115,15 @@ _STARTS: dict[str, dict[str, Any]] = {
     "m": _MINUTE,
     "s": _SECOND,
 }
-"""What is set to its first value at the start of each unit."""
+"""Fields that are reset at the start of each unit."""
 
 
 def parse_moment(text: str, now: dt.datetime | None = None, zone: str = "UTC") -> dt.datetime:
-    """A moment as people write it in queries: a timestamp, `2023/05/25`, a number since 1970, or `now-1d/d`.
+    """Parse a timestamp of a query: a timestamp, `2023/05/25`, a number since 1970, or `now-1d/d`.
+    Raises ValueError.
 
-    A number of 9 digits and more counts seconds, milliseconds, microseconds or nanoseconds, by its size. Relative times
-    need the clock; `/d` goes back to the start of the day of `zone`. ValueError for anything else.
+    A number of 9 digits and more counts seconds, milliseconds, microseconds or nanoseconds by its
+    size. Relative times need the clock; `/d` rounds down to the start of the day in `zone`.
     """
     stripped = text.strip()
     if _EPOCH_NUMBER.fullmatch(stripped):
@@ -130,9 +136,10 @@ def parse_moment(text: str, now: dt.datetime | None = None, zone: str = "UTC") -
 
 
 def from_zone(moment: dt.datetime, zone: str) -> dt.datetime:
-    """A moment without a zone as that of a zone, in UTC; as it is if it has one, or if no calendar reaches so far.
+    """Convert a naive timestamp of a zone to UTC. Timestamps with a zone or out of range are
+    returned unchanged.
 
-    ValueError for a zone that is not known.
+    Raises ValueError for an unknown zone.
     """
     if moment.tzinfo is not None:
         return moment
@@ -144,7 +151,9 @@ def from_zone(moment: dt.datetime, zone: str) -> dt.datetime:
 
 
 def to_zone(moment: dt.datetime, zone: str) -> dt.datetime:
-    """What the clocks of a zone show at a moment; as it is if it has no zone, or if no calendar reaches so far."""
+    """Return the wall clock time of a zone. Naive timestamps and those out of range are returned
+    unchanged.
+    """
     if moment.tzinfo is None:
         return moment
     own = zone_of(zone)
@@ -155,12 +164,14 @@ def to_zone(moment: dt.datetime, zone: str) -> dt.datetime:
 
 
 def is_relative(text: str) -> bool:
-    """Whether a text is a time relative to the clock, such as `now-15m`."""
+    """Return whether a text is a relative time such as `now-15m`."""
     return _RELATIVE.fullmatch(text.strip()) is not None
 
 
 def epoch_moment(number: int) -> dt.datetime:
-    """The moment of a number since 1970, whose size says what it counts; ValueError for one too small to tell."""
+    """Return the timestamp of a number since 1970 whose size decides its unit. Raises ValueError if
+    it is too small.
+    """
     if abs(number) < 10**8:
         raise ValueError(f"{number} is too small to tell seconds from milliseconds since 1970")
     factor = next((factor for limit, factor in _EPOCH_UNITS if abs(number) < limit), None)
@@ -188,7 +199,7 @@ def _relative(text: str, now: dt.datetime, zone: str) -> dt.datetime:
 
 
 def _months_later(moment: dt.datetime, months: int) -> dt.datetime:
-    """The same day of another month, or its last one."""
+    """Return the same day of another month, or its last one."""
     year, month = divmod(moment.year * 12 + moment.month - 1 + months, 12)
     if not 1 <= year <= 9999:
         raise OverflowError
@@ -197,7 +208,7 @@ def _months_later(moment: dt.datetime, months: int) -> dt.datetime:
 
 
 def micros_of(value: dt.date) -> int:
-    """Microseconds since 1970 in UTC; a naive timestamp and a date are read as UTC."""
+    """Return microseconds since 1970 in UTC. A naive timestamp and a date are in UTC."""
     if not isinstance(value, dt.datetime):
         value = dt.datetime.combine(value, dt.time())
     elif value.tzinfo is not None:
@@ -206,7 +217,9 @@ def micros_of(value: dt.date) -> int:
 
 
 def date_of(days: int) -> dt.date:
-    """The date of a number of days since 1970; ValueError outside the years 1 to 9999."""
+    """Return the date of a number of days since 1970. Raises ValueError outside the years 1 to
+    9999.
+    """
     try:
         return dt.date.fromordinal(_EPOCH.toordinal() + days)
     except OverflowError:
@@ -214,7 +227,9 @@ def date_of(days: int) -> dt.date:
 
 
 def timestamp_of(micros: int, *, zone: bool) -> dt.datetime:
-    """The timestamp of a number of microseconds since 1970; ValueError outside the years 1 to 9999."""
+    """Return the timestamp of microseconds since 1970. Raises ValueError outside the years 1 to
+    9999.
+    """
     try:
         value = _EPOCH + dt.timedelta(microseconds=micros)
     except OverflowError:
@@ -241,7 +256,7 @@ _LARGEST_MICROS = 253_402_300_799_999_999
 
 
 def encode_value(value: pa.Scalar) -> str | None:
-    """The text of a value; None for NULL. Values of types that have no text form are refused."""
+    """Return the text of a value; None for NULL. Types without a text form are refused."""
     arrow = value.type
     if not value.is_valid:
         return None
@@ -262,7 +277,7 @@ def encode_value(value: pa.Scalar) -> str | None:
 
 
 def decode_value(text: str, arrow: pa.DataType) -> Any:
-    """The value of a text as a plain Python value, or None if it is not certain what it says."""
+    """Return the value of a text, or None if it is ambiguous."""
     reader = next((read for test, read in _READERS if test(arrow)), None)
     if reader is None:
         return None
@@ -273,7 +288,7 @@ def decode_value(text: str, arrow: pa.DataType) -> Any:
 
 
 def decode_values(texts: pa.Array, arrow: pa.DataType) -> pa.Array:
-    """The values of many texts at once; NULL where there is no text or it is not certain what it says."""
+    """Return the values of many texts; NULL for missing or ambiguous ones."""
     if pa.types.is_string(arrow):
         return texts
     if pa.types.is_binary(arrow):
@@ -286,7 +301,7 @@ def decode_values(texts: pa.Array, arrow: pa.DataType) -> pa.Array:
 
 
 def successor(prefix: str) -> str | None:
-    """The least text greater than every text that begins with the prefix, in UTF-8 order; None if there is none."""
+    """Return the least text greater than every text with the prefix, in UTF-8 order, or None."""
     stem = prefix.rstrip(_LAST_CHARACTER)
     if not stem:
         return None
@@ -295,12 +310,12 @@ def successor(prefix: str) -> str | None:
 
 
 def shorten_min(text: str, max_length: int) -> str:
-    """A lower bound of at most so many characters."""
+    """Return a lower bound of at most this many characters."""
     return text[:max_length]
 
 
 def shorten_max(text: str, max_length: int) -> str | None:
-    """An upper bound of at most so many characters, rounded up where it is cut; None if there is none."""
+    """Return an upper bound of at most this many characters, rounded up, or None."""
     return text if len(text) <= max_length else successor(text[:max_length])
 
 
@@ -403,26 +418,28 @@ Values = Mapping[str, str | None]
 
 
 def escape(text: str) -> str:
-    """A column name or value as it stands in a folder name."""
+    """Escape a column name or value for a folder name."""
     return _SPECIAL.sub(lambda match: f"%{ord(match[0]):02X}", text)
 
 
 def unescape(text: str) -> str:
-    """What `escape` was given; a `%` that starts no escape of anybody stands for itself."""
+    """Reverse `escape`. A `%` that does not start an escape is literal."""
     return _ESCAPED.sub(_character, text)
 
 
 def _character(match: re.Match[str]) -> str:
-    """Nobody escapes letters and digits: in `per%cent` there is no escape."""
+    """Return the character of an escape, or None for letters and digits, which no writer escapes:
+    `per%cent`.
+    """
     character = chr(int(match[1], 16))
     return match[0] if character.isalnum() else character
 
 
 def folder_value(value: str | None) -> str:
-    """A value as it stands in a folder name.
+    """Return a value as a folder name.
 
-    A null and an empty value share one name, as in Spark: a folder name cannot be empty. The text that stands for null
-    there is escaped where it is a value, so that whoever reads the folder finds the text.
+    Null and empty share one name, as in Spark, because a folder name cannot be empty. A value equal
+    to that name is escaped.
     """
     if value == NULL_PARTITION:
         return f"%{ord(value[0]):02X}{value[1:]}"
@@ -430,15 +447,15 @@ def folder_value(value: str | None) -> str:
 
 
 def is_doubtful(value: str | None) -> bool:
-    """Whether a recorded value may mean something else than it says."""
+    """Return whether a recorded value may have another meaning than its text."""
     return value is not None and ("%" in value or value == NULL_PARTITION)
 
 
 def intended_values(path: str, values: Values, low: Values, high: Values) -> dict[str, str | None]:
-    """The partition values that an entry means. `low` and `high` are the bounds it gives of its columns.
+    """Return the intended partition values of an entry. `low` and `high` are its column bounds.
 
-    The other engine does not escape `%`, so its text alone can mean two values; the bounds of the column, where they
-    are given, hold the value itself.
+    The other engine does not escape `%`, so its text can mean two values; column bounds hold the
+    value itself.
     """
     if _OUR_NAME.search(path):
         # Earlier releases gave the text that stands for null a folder of that very name.
@@ -450,7 +467,9 @@ def intended_values(path: str, values: Values, low: Values, high: Values) -> dic
 
 
 def _is_folder(path: str, column: str, value: str | None) -> bool:
-    """Whether a folder of the path spells the value as the log does, where we would have escaped it."""
+    """Return whether a folder of the path spells the value as the log does where we would have
+    escaped it.
+    """
     if not is_doubtful(value):
         return False
     folders = {f"{column}={value}", f"{escape(column)}={value}"}
@@ -465,6 +484,6 @@ def _intended_value(value: str | None, low: str | None, high: str | None) -> str
 
 
 def _spells(stored: str, value: str) -> bool:
-    """Whether a stored text is a value with some of its characters escaped."""
+    """Return whether a stored text is a value with some of its characters escaped."""
     either = (f"(?:{re.escape(c)}|%{ord(c):02X}|%{ord(c):02x})" for c in value)
     return re.fullmatch("".join(either), stored) is not None

@@ -40,7 +40,7 @@ class SplitExplanation(Struct, frozen=True):
     parts: tuple[LeafReport, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as plain values."""
+        """Return the report as plain values."""
         told: dict[str, Any] = plain(self)
         return told
 

@@ -72,13 +72,13 @@ __all__ = [
 
 
 class ArrowExpression(Protocol):
-    """A `pyarrow.compute.Expression`, by methods that it alone has: pyarrow ships no types."""
+    """A `pyarrow.compute.Expression`, identified by its methods because pyarrow ships no types."""
 
     def is_valid(self) -> Any:
-        """Whether the value is there."""
+        """Return an expression that is true for non-null values."""
 
     def isin(self, values: Any) -> Any:
-        """Whether the value is one of some."""
+        """Return an expression that is true for listed values."""
 
 
 Where: TypeAlias = str | Predicate | ArrowExpression
@@ -88,9 +88,9 @@ Where: TypeAlias = str | Predicate | ArrowExpression
 def bound_predicate(
     where: Where | None, schema: pa.Schema, *, now_ms: int | None = None, zone: str = "UTC"
 ) -> Predicate | None:
-    """The predicate typed by the schema, or None if there is none; `now_ms` is the clock of `ts > 'now-15m'`.
+    """Return the predicate typed by the schema, or None; `now_ms` is the clock of `ts > 'now-15m'`.
 
-    Moments that name no zone are those of `zone`.
+    Timestamps without a zone are in `zone`.
     """
     if where is None:
         return None
@@ -107,7 +107,9 @@ def bound_predicate(
 
 
 def _with_moments(tree: Predicate, schema: pa.Schema, now_ms: int | None, zone: str) -> Predicate:
-    """The tree with relative times, and times of another zone than UTC, as moments where they are compared with such."""
+    """Return the tree with relative times and zoned times as timestamps where they are compared
+    with timestamps.
+    """
     if isinstance(tree, And | Or):
         return type(tree)(tuple(_with_moments(child, schema, now_ms, zone) for child in tree.children))
     if isinstance(tree, Not):
@@ -159,7 +161,7 @@ def _moment(literal: Literal, column: Column, schema: pa.Schema, now_ms: int | N
 def partition_predicate(
     where: Where, schema: pa.Schema, partition_columns: list[str], *, zone: str = "UTC"
 ) -> Predicate:
-    """A predicate over partition columns only; any other column is refused by name."""
+    """Return a predicate over partition columns only; other columns are refused by name."""
     bound = bound_predicate(where, schema, zone=zone)
     others = sorted(set(columns_of(bound)) - set(partition_columns)) if bound is not None else []
     if bound is None or others:

@@ -1,15 +1,16 @@
-"""Binding: a tree meets a schema. Columns get the schema's spelling and type, literals become values of that type.
+"""Bind a predicate tree to a schema: columns get the schema's spelling and type, literals become
+values of that type.
 
-A bound tree needs fewer forms than a free one: comparisons are =, <, <=, > and >= with a literal of exactly the
-column's type, IN has at least two values of that type, and what cannot hold (or cannot fail) for any value of the type
-is written with IS NULL and constants. It still prints as SQL.
+A bound tree needs fewer forms than a free one: comparisons are =, <, <=, > and >= with a literal of
+exactly the column's type, IN has at least two values of that type, and predicates that are constant
+for the type are written with IS NULL and constants. It still prints as SQL.
 
-A literal of another kind is never rounded into the column's type, which would change what it says: `n < 2.5` over whole
-numbers is `n <= 2`, and `n = 2.5` holds for no row. `place` finds the greatest value of the type at or below the
-literal, and whether it is the literal itself; every comparison follows from that.
-
-A number is the number as it is written (0.1 is one tenth), except against float columns: there it becomes the nearest
-double, as in Spark, and a `float` column is compared with that double exactly.
+A literal of another kind is never rounded into the column's type, which would change its meaning:
+over integers, `n < 2.5` is `n <= 2`, and `n = 2.5` is never true. `place` returns the greatest
+value of the type at or below the literal, and whether it equals the literal; every comparison
+follows from that. A number is exact as written (0.1 is one tenth), except against float columns:
+there it becomes the nearest double, as in Spark, and a `float` column is compared with that double
+exactly.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ class Place(Struct, frozen=True):
 
 
 def place(value: Any, arrow: pa.DataType) -> Place:
-    """The place of a non-null literal among the values of a type; ValueError or TypeError if it has none."""
+    """Return the place of a non-null literal among the values of a type. Raises ValueError or
+    TypeError.
+    """
     for test, find in _BY_TYPE:
         if test(arrow):
             return find(value, arrow)
@@ -65,7 +68,7 @@ def place(value: Any, arrow: pa.DataType) -> Place:
 
 
 def _number(value: Any) -> decimal.Decimal | float:
-    """A numeric literal as a finite Decimal, or as an infinite or NaN float."""
+    """Return a numeric literal as a finite Decimal, or as an infinite or NaN float."""
     if isinstance(value, str):
         try:
             return parse_decimal(value)
@@ -79,7 +82,7 @@ def _number(value: Any) -> decimal.Decimal | float:
 
 
 def _place_scaled(value: Any, scale: int, low: int, high: int) -> tuple[int | None, bool]:
-    """The place of a number among `low..high` in units of 10**-scale."""
+    """Return the place of a number among `low..high` in units of 10**-scale."""
     number = _number(value)
     if isinstance(number, float):
         return (None if number < 0 else high), False
@@ -150,7 +153,9 @@ def _place_binary(value: Any, _arrow: pa.DataType) -> Place:
 
 
 def _moment(value: Any) -> dt.datetime:
-    """A literal as a naive timestamp in UTC; a date is its midnight, a large number counts from 1970."""
+    """Return a literal as a naive timestamp in UTC. A date is its midnight, a large number counts
+    from 1970.
+    """
     if isinstance(value, int) and not isinstance(value, bool):
         value = epoch_moment(value)
     if isinstance(value, str):
@@ -186,10 +191,12 @@ _BY_TYPE: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any, pa.DataType]
 
 
 def bind(predicate: Predicate, schema: pa.Schema) -> Predicate:
-    """The predicate over the columns and types of a schema.
+    """Bind a predicate to the columns and types of a schema.
 
-    `QuerySyntaxError` for a column that does not exist, with the nearest one; `InvalidInputError` for a literal that
-    the column's type cannot be compared with, naming column, type and literal.
+    Raises:
+        QuerySyntaxError: A column does not exist; names the nearest one.
+        InvalidInputError: A literal is not comparable with its column; names column, type and
+            literal.
     """
     if isinstance(predicate, And):
         return And(tuple(bind(c, schema) for c in predicate.children))
@@ -211,7 +218,7 @@ def bind(predicate: Predicate, schema: pa.Schema) -> Predicate:
 
 
 def resolve(column: Column, schema: pa.Schema) -> Column:
-    """The column in the schema's spelling and with its type; names match without regard to case."""
+    """Return the column in the schema's spelling and with its type. Names match case-insensitively."""
     field = _find(schema, column.name, (), column)
     path = [field.name]
     for name in column.path[1:]:
@@ -333,10 +340,10 @@ def _one_or_null(column: Column, values: list[Literal]) -> Predicate:
 
 
 def never(column: Column) -> Predicate:
-    """FALSE for every value, NULL for NULL."""
+    """Return FALSE for every value, NULL for NULL."""
     return And((IsNull(column), Constant(None)))
 
 
 def always(column: Column) -> Predicate:
-    """TRUE for every value, NULL for NULL."""
+    """Return TRUE for every value, NULL for NULL."""
     return Or((IsNotNull(column), Constant(None)))

@@ -1,15 +1,12 @@
-"""A pyarrow compute expression as a predicate tree.
+"""Evaluate bound predicates on Arrow data, and convert pyarrow compute expressions to predicates.
 
-The expression is taken apart in the form in which pyarrow itself ships expressions between processes: a list of calls,
-field names and typed literals, with nothing to guess from a printed text. What has no counterpart here (arithmetic,
-casts of columns, fields by position, ...) is refused by name.
+A pyarrow expression is decoded from the form in which pyarrow serializes it: a list of calls, field
+names and typed literals. Unsupported parts (arithmetic, casts of columns, fields by position, ...)
+are refused by name.
 
-The tree follows SQL: NaN equals NaN and is the greatest number, where Arrow's own comparisons with NaN are false.
-
-Evaluating a bound tree over Arrow data with SQL's three-valued logic, in Arrow kernels.
-
-Spark's order throughout: NaN equals NaN and is greater than everything else, -0.0 equals 0.0, text and binary compare
-by their bytes, decimals are exact, timestamps are microseconds.
+Evaluation follows SQL's three-valued logic and Spark's order: NaN equals NaN and is greater than
+everything else, -0.0 equals 0.0, text and binary compare by bytes, decimals are exact, timestamps
+are microseconds. Arrow's own comparisons with NaN are false.
 """
 
 from __future__ import annotations
@@ -63,7 +60,7 @@ Node = Predicate | Column | Literal
 
 
 def from_arrow_expression(expression: pc.Expression) -> Predicate:
-    """The predicate that a pyarrow expression says; `InvalidInputError` names what cannot be understood."""
+    """Convert a pyarrow expression to a predicate. Raises InvalidInputError for unsupported parts."""
     try:
         _, (content,) = expression.__reduce__()
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
@@ -75,7 +72,7 @@ def from_arrow_expression(expression: pc.Expression) -> Predicate:
 
 
 class _ExpressionWalk(Struct, frozen=True):
-    """A walk over the parts of a serialized expression, which come in prefix order."""
+    """Walks over the parts of a serialized expression in prefix order."""
 
     parts: Iterator[tuple[str, str]]
     values: Any
@@ -114,9 +111,9 @@ class _ExpressionWalk(Struct, frozen=True):
 
 
 def _pairs(schema: pa.Schema) -> list[tuple[str, str]]:
-    """The schema's metadata with keys that occur several times, which pyarrow's own mapping would drop.
+    """Return the schema's metadata with repeated keys, which pyarrow's mapping would drop.
 
-    The C data interface holds them as a count, then for each the lengths and bytes of key and value.
+    The C data interface stores a count, then for each entry the lengths and bytes of key and value.
     """
     capsule = schema.__arrow_c_schema__()
     get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
@@ -142,7 +139,9 @@ def _pairs(schema: pa.Schema) -> list[tuple[str, str]]:
 
 
 def _plain(scalar: pa.Scalar) -> Any:
-    """A literal as a plain value; what a predicate cannot hold, or not without loss, is refused."""
+    """Return a literal as a plain value. A value that a predicate cannot hold without loss is
+    refused.
+    """
     arrow = scalar.type
     if not scalar.is_valid:
         return None
@@ -252,7 +251,7 @@ _TEXT_KERNELS = {"starts_with": "starts_with", "ends_with": "ends_with", "contai
 
 
 def evaluate(bound: Predicate, batch: pa.Table | pa.RecordBatch) -> pa.BooleanArray:
-    """TRUE, FALSE or NULL for every row. Rows for which a filter holds are those that are TRUE."""
+    """Return TRUE, FALSE or NULL for every row. A filter keeps the rows that are TRUE."""
     result = _evaluate(bound, batch)
     return result.combine_chunks() if isinstance(result, pa.ChunkedArray) else result
 
@@ -271,7 +270,7 @@ def _evaluate(tree: Predicate, batch: pa.Table | pa.RecordBatch) -> Any:
 
 
 def outcome_of(leaf: ColumnTest, values: Any) -> Any:
-    """One test over the values of its column."""
+    """Evaluate one test over the values of its column."""
     if isinstance(leaf, IsNull):
         return pc.is_null(values)
     if isinstance(leaf, IsNotNull):
@@ -288,7 +287,7 @@ def outcome_of(leaf: ColumnTest, values: Any) -> Any:
 
 
 def compare(operator: str, values: Any, value: Any, arrow: pa.DataType) -> Any:
-    """A comparison of values with one value of the same type, by Spark's order."""
+    """Compare values with one value of the same type in Spark's order."""
     if not pa.types.is_floating(arrow):
         return getattr(pc, _KERNELS[operator])(values, pa.scalar(value, arrow))
     nan = pc.is_nan(values)
@@ -314,7 +313,9 @@ def _is_in(values: Any, literals: Sequence[Literal], arrow: pa.DataType) -> Any:
 
 
 def column_of(column: Column, batch: pa.Table | pa.RecordBatch) -> Any:
-    """The values of a bound column in the type it was bound to; a field of a NULL struct is NULL."""
+    """Return the values of a bound column in the type it was bound to. A field of a NULL struct is
+    NULL.
+    """
     if column.type is None:
         raise InvalidInputError(f"Column {column.dotted!r} has no type yet.", hint="Bind the predicate to a schema.")
     index = batch.schema.get_field_index(column.name)

@@ -50,16 +50,16 @@ FUNCTIONS: dict[str, tuple[Callable[[Column, str], Predicate], bool]] = {
     "isnotnull": (lambda column, _: IsNotNull(column), False),
     "isnan": (lambda column, _: Comparison("<=>", column, Literal(math.nan)), False),
 }
-"""Each function by name: what it builds, and whether it takes a text besides the column."""
+"""Functions by name: constructor, and whether it takes a text in addition to the column."""
 
 
 def is_cast(name: str) -> bool:
-    """Whether a word is a type that a literal can be cast to, as in `double('NaN')`."""
+    """Return whether a word is a type that a literal can be cast to, as in `double('NaN')`."""
     return name in _CASTS
 
 
 def cast_literal(literal: Literal, kind: str) -> Literal:
-    """A literal as a value of a type; NULL stays NULL. A timestamp that names no zone has none until it is compared."""
+    """Cast a literal; NULL stays NULL. A timestamp without a zone gets none until it is compared."""
     cast = _CASTS.get(kind)
     if cast is None:
         raise InvalidInputError(f"A literal cannot be cast to {kind!r}.", hint=f"Types: {', '.join(sorted(_CASTS))}.")
@@ -72,7 +72,7 @@ def cast_literal(literal: Literal, kind: str) -> Literal:
 
 
 def compare_literals(operator: str, left: Literal, right: Literal) -> Constant:
-    """The outcome of a comparison without a column, such as `1 = 1`."""
+    """Evaluate a comparison without a column, such as `1 = 1`."""
     a, b = left.value, right.value
     if operator == "<=>" and (a is None or b is None):
         return Constant(a is b)
@@ -95,7 +95,7 @@ def _kind(value: Any) -> str:
 
 
 def _key(value: Any) -> Any:
-    """Something that Python orders as SQL orders the value: NaN greatest, times by their instant."""
+    """Return a sort key in SQL order: NaN greatest, times by their instant."""
     if isinstance(value, dt.date):
         return micros_of(value)
     if isinstance(value, (float, decimal.Decimal)) or _kind(value) == "number":
@@ -157,18 +157,20 @@ Node = Predicate | Operand
 
 
 def parse(text: str) -> Predicate:
-    """The predicate that a SQL condition says, or `QuerySyntaxError` with the place and what was expected."""
+    """Parse a SQL condition. Raises `QuerySyntaxError` with the position and what was expected."""
     return _Parser(text, tokenize(text)).complete_predicate()
 
 
 def parse_among(text: str, tokens: Sequence[Token], index: int) -> tuple[Predicate, int]:
-    """The predicate that begins at one word of a statement, and the index of the first word after it."""
+    """Parse the predicate that begins at a word of a statement, and return it with the index of the
+    next word.
+    """
     parser = _Parser(text, tokens, index)
     return parser.condition(), parser.index
 
 
 class _Parser(Cursor):
-    """One pass over the words of a text."""
+    """Parser of a predicate."""
 
     def condition(self) -> Predicate:
         start = self.token
@@ -208,7 +210,7 @@ class _Parser(Cursor):
         return Not(self.predicate(self.deeper(self.negation), start))
 
     def predicate(self, node: Node, start: Token) -> Predicate:
-        """A condition, where the grammar wants one: a boolean column or literal counts as one."""
+        """Parse a condition where the grammar requires one. A boolean column or literal counts."""
         if isinstance(node, Column):
             return Comparison("=", node, Literal(True))
         if isinstance(node, Literal):
@@ -316,7 +318,7 @@ class _Parser(Cursor):
         return self.named()
 
     def named(self) -> Node:
-        """A word: TRUE, FALSE, NULL, a typed literal, a call, or a column."""
+        """Parse a word: TRUE, FALSE, NULL, a typed literal, a call, or a column."""
         token = self.token
         word = token.value.upper()
         following = self.tokens[self.index + 1]
@@ -355,7 +357,7 @@ class _Parser(Cursor):
         return Literal(value.copy_negate() if isinstance(value, Decimal) else -value)
 
     def call(self, token: Token) -> Node:
-        """`startswith(column, 'x')` and its like, `CAST(literal AS type)`, `double('NaN')`."""
+        """Parse `startswith(column, 'x')` and similar, `CAST(literal AS type)`, `double('NaN')`."""
         name = token.value.lower()
         if name == "cast":
             self.index += 2

@@ -1,13 +1,11 @@
-"""The words of a predicate: identifiers, strings, numbers and signs, each with its place in the text.
+"""Tokens of SQL text: identifiers, strings, numbers and signs with their positions, in Spark's
+dialect.
 
-Spark's rules: backquotes make identifiers, single and double quotes make strings, a backslash escapes inside a string,
-a doubled quote stands for itself, comments are `--` to the end of the line and `/* */`, which nest.
-
-Where the parts of SQL text that hold no words end: comments, strings and quoted names, by the rules of Spark's lexer.
-
-Each function is given the place where such a part begins and returns the place after it, or None if it does not end.
-
-A walk over the words of a predicate: what comes next, what must come next, and errors that show the place.
+Backquotes make identifiers, single and double quotes make strings, a backslash escapes inside a
+string, a doubled quote is one quote, comments are `--` to the end of the line and `/* */`, which
+nest. The functions `*_end` take the position where a comment, string or quoted name begins and
+return the position after it, or None if it does not end. `Cursor` walks over the tokens with errors
+that show the position.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from indextables.model.predicate.tree import KEYWORDS
 
 
 def line_comment_end(text: str, start: int) -> int:
-    """After a `--` comment: the end of its line. A backslash before the line end carries it on."""
+    """Return the end of a `--` comment: its line end. A backslash before the line end continues it."""
     at = start
     while at < len(text) and text[at] not in "\r\n":
         at += 2 if text.startswith("\\\n", at) else 1
@@ -32,7 +30,7 @@ def line_comment_end(text: str, start: int) -> int:
 
 
 def block_comment_end(text: str, start: int) -> int | None:
-    """After a `/* */` comment; comments nest."""
+    """Return the end of a `/* */` comment; comments nest."""
     depth, at = 0, start
     while at < len(text):
         if text.startswith("/*", at):
@@ -47,7 +45,9 @@ def block_comment_end(text: str, start: int) -> int | None:
 
 
 def string_end(text: str, start: int, *, raw: bool) -> int | None:
-    """After a string in single or double quotes: a doubled quote and a backslash do not end it, unless it is raw."""
+    """Return the end of a string in single or double quotes. Unless raw, a doubled quote and a
+    backslash do not end it.
+    """
     quote, at = text[start], start + 1
     while at < len(text):
         if text[at] == "\\" and not raw:
@@ -62,7 +62,7 @@ def string_end(text: str, start: int, *, raw: bool) -> int | None:
 
 
 def identifier_end(text: str, start: int) -> int | None:
-    """After a name in backquotes; a doubled backquote does not end it."""
+    """Return the end of a name in backquotes; a doubled backquote does not end it."""
     at = start + 1
     while at < len(text):
         if text[at] != "`":
@@ -75,7 +75,7 @@ def identifier_end(text: str, start: int) -> int | None:
 
 
 def word_end(text: str, start: int) -> int:
-    """After a run of letters, digits and underscores."""
+    """Return the end of a run of letters, digits and underscores."""
     at = start
     while at < len(text) and (text[at] == "_" or text[at].isalnum()):
         at += 1
@@ -83,7 +83,9 @@ def word_end(text: str, start: int) -> int:
 
 
 def dollar_string_end(text: str, start: int) -> int | None:
-    """After a string between two equal tags, `$$ ... $$` or `$body$ ... $body$`; the start itself where there is no tag."""
+    """Return the end of a string between equal tags, `$$ ... $$` or `$body$ ... $body$`; its start
+    without a tag.
+    """
     at = start + 1
     while at < len(text) and text[at].isascii() and text[at].isalpha():
         at += 1
@@ -101,7 +103,7 @@ _SUFFIXES = ("BD", "D", "F", "L", "S", "Y")
 
 
 class Token(Struct, frozen=True):
-    """One word: its kind (name, quoted, string, bytes, number, sign, end), its value and where it stands."""
+    """One token: kind (name, quoted, string, bytes, number, sign, end), value and position."""
 
     kind: str
     value: Any
@@ -109,11 +111,11 @@ class Token(Struct, frozen=True):
     end: int
 
     def is_sign(self, *signs: str) -> bool:
-        """Whether it is one of these signs."""
+        """Return whether it is one of these signs."""
         return self.kind == "sign" and self.value in signs
 
     def is_word(self, *words: str) -> bool:
-        """Whether it is one of these keywords, in any case."""
+        """Return whether it is one of these keywords, in any case."""
         return self.kind == "name" and self.value.upper() in words
 
 
@@ -123,7 +125,7 @@ _WINDOW = 500
 def syntax_error(
     text: str, position: int, problem: str, *, subject: str = "Predicate", hint: str | None = None, **context: Any
 ) -> QuerySyntaxError:
-    """The error that shows the line, the place in it and what is wrong there."""
+    """Return the error that shows the line, the position in it and the fault."""
     start = text.rfind("\n", 0, position) + 1
     end = text.find("\n", position)
     row, column = text.count("\n", 0, position) + 1, position - start + 1
@@ -136,12 +138,12 @@ def syntax_error(
 
 
 def tokenize(text: str) -> list[Token]:
-    """All words of a text, closed by one of kind `end`."""
+    """Return all tokens of a text, followed by one of kind `end`."""
     return Reader(text).all()
 
 
 class Reader:
-    """Walks over the text once."""
+    """Reads the tokens of a text."""
 
     signs: ClassVar[tuple[str, ...]] = SIGNS
     subject: ClassVar[str] = "Predicate"
@@ -152,14 +154,14 @@ class Reader:
         self.at = 0
 
     def all(self) -> list[Token]:
-        """The words from here on, closed by one of kind `end`."""
+        """Return the tokens from the current position, followed by one of kind `end`."""
         tokens = [self.next()]
         while tokens[-1].kind != "end":
             tokens.append(self.next())
         return tokens
 
     def next(self) -> Token:
-        """The next word."""
+        """Return the next token."""
         self._skip_blanks()
         start = self.at
         if start >= len(self.text):
@@ -238,7 +240,7 @@ class Reader:
         return body if raw else self._unescaped(body, self.text[start], start + 1)
 
     def _unescaped(self, body: str, quote: str, offset: int) -> str:
-        """A string's text: doubled quotes stand for one, a backslash and what follows it for what Spark makes of them."""
+        """Return a string's text with doubled quotes and escapes resolved as in Spark."""
         parts: list[str] = []
         at = 0
         while at < len(body):
@@ -252,7 +254,7 @@ class Reader:
         return "".join(parts)
 
     def _escape(self, body: str, at: int, offset: int) -> tuple[str, int]:
-        """What a backslash and the letters after it stand for, and how many letters that is."""
+        """Resolve the escape at a backslash; returns its text and length."""
         letter = body[at + 1]
         for mark, digits in (("u", 4), ("U", 8)):
             code = body[at + 2 : at + 2 + digits]
@@ -281,7 +283,7 @@ class Reader:
             raise self._error(start, "the number's exponent is too large") from None
 
     def _number(self) -> tuple[str, str]:
-        """Go past a number; returns its digits and its suffix."""
+        """Consume a number; returns its digits and its suffix."""
         start = self.at
         self._digits()
         if self._peek(0) == "." and (self._digit(1) or not (self._peek(1).isalpha() or self._peek(1) == "_")):
@@ -312,11 +314,11 @@ T = TypeVar("T")
 
 
 class Cursor:
-    """A place among the words of a text."""
+    """A position among the tokens of a text."""
 
     subject: ClassVar[str] = "Predicate"
     keywords: ClassVar[tuple[str, ...]] = KEYWORDS
-    """The words that a misspelt one may stand for."""
+    """Keywords for suggestions."""
 
     def __init__(self, text: str, tokens: Sequence[Token], index: int = 0) -> None:
         self.text = text
@@ -326,29 +328,29 @@ class Cursor:
 
     @property
     def token(self) -> Token:
-        """The word that comes next."""
+        """The next token."""
         return self.tokens[self.index]
 
     def advance(self) -> Token:
-        """The word that comes next, which is then behind."""
+        """Consume and return the next token."""
         token = self.token
         self.index += 1
         return token
 
     def string(self, what: str) -> Token:
-        """The string that must come next."""
+        """Consume a string; anything else is an error."""
         if self.token.kind != "string":
             self.fail(what)
         return self.advance()
 
     def expect(self, sign: str, what: str | None = None) -> None:
-        """Go past the sign that must come next."""
+        """Consume a sign; anything else is an error."""
         if not self.token.is_sign(sign):
             self.fail(what or repr(sign))
         self.advance()
 
     def placed(self, token: Token, build: Callable[[], T]) -> T:
-        """What `build` makes; an error of it is shown at the token."""
+        """Return the result of `build`; its errors are shown at the token."""
         try:
             return build()
         except QuerySyntaxError:
@@ -357,7 +359,7 @@ class Cursor:
             self.refuse(token, error.message.rstrip("."), hint=error.hint)
 
     def deeper(self, part: Callable[[], T]) -> T:
-        """A part one level further in; a depth that would exhaust Python's stack is refused as a syntax error."""
+        """Parse a nested part. A depth that would exhaust Python's stack is a syntax error."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise syntax_error(self.text, self.token.start, f"more than {MAX_DEPTH} conditions inside one another")
@@ -366,19 +368,19 @@ class Cursor:
         return result
 
     def fail(self, expected: str, *, hint: str | None = None) -> NoReturn:
-        """Refuse the word that comes next, saying what was expected instead."""
+        """Return the error for the next token, with what was expected."""
         token = self.token
         shown = "the end" if token.kind == "end" else errors.shown(self.text[token.start : token.end])
         near = nearest(str(token.value), self.keywords) if hint is None and token.kind == "name" else hint
         self.refuse(token, f"expected {expected}, found {shown}", hint=near, expected=expected)
 
     def refuse(self, token: Token, problem: str, *, hint: str | None = None, **context: str) -> NoReturn:
-        """Refuse a word, saying what is wrong with it."""
+        """Return the error for a token, with its fault."""
         raise syntax_error(self.text, token.start, problem, subject=self.subject, hint=hint, **context) from None
 
 
 def nearest(word: str, names: Sequence[str]) -> str | None:
-    """A hint that names the known word closest to a misspelt one."""
+    """Return a hint with the known word closest to a misspelt one."""
     by_lower = {k.lower(): k for k in names}
     near = errors.nearest(word.lower(), by_lower)
     return f"Did you mean {by_lower[near[0]]}?" if near and near[0] != word.lower() else None

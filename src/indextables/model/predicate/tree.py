@@ -40,19 +40,19 @@ RESERVED = frozenset([*KEYWORDS, "ILIKE", "RLIKE", "REGEXP", "CAST"])
 
 
 class Column(Struct, frozen=True):
-    """A column, or a field inside a struct column; `type` is known once the tree is bound."""
+    """A column, or a field inside a struct column; `type` is set by binding."""
 
     path: tuple[str, ...]
     type: pa.DataType | None = None
 
     @property
     def name(self) -> str:
-        """The name of the column at the top."""
+        """The name of the top-level column."""
         return self.path[0]
 
     @property
     def dotted(self) -> str:
-        """The path as people write it."""
+        """The path in dot notation."""
         return ".".join(self.path)
 
     def __str__(self) -> str:
@@ -60,7 +60,9 @@ class Column(Struct, frozen=True):
 
 
 class Literal(Struct, frozen=True, eq=False):
-    """A constant: None, bool, int, float, Decimal, str, bytes, date or datetime (kept in UTC unless naive)."""
+    """A constant: None, bool, int, float, Decimal, str, bytes, date or datetime (in UTC unless
+    naive).
+    """
 
     value: Any
 
@@ -83,7 +85,7 @@ class Literal(Struct, frozen=True, eq=False):
 
 
 class Predicate(Struct, frozen=True):
-    """Root of the tree. Predicates combine with `&`, `|` and `~`."""
+    """Base of the tree. Predicates combine with `&`, `|` and `~`."""
 
     def __and__(self, other: Predicate) -> Predicate:
         return And((self, other))
@@ -119,7 +121,7 @@ class Comparison(Predicate, frozen=True):
 
 
 class In(Predicate, frozen=True):
-    """A column that equals one of several literals; a NULL among them makes 'no' unknown."""
+    """A column that equals one of several literals. With a NULL among them, 'no' is unknown."""
 
     column: Column
     literals: tuple[Literal, ...]
@@ -156,7 +158,7 @@ class TextMatch(Predicate, frozen=True):
     column: Column
     text: str
     indexed: bool = True
-    """Whether an index may say which rows it can be true for; if not, every row is looked at."""
+    """Whether an index may preselect rows; if not, every row is evaluated."""
 
     def __post_init__(self) -> None:
         _check(self.kind in TEXT_MATCHES, f"There is no text match {self.kind!r}.", f"Use {', '.join(TEXT_MATCHES)}.")
@@ -166,7 +168,9 @@ class TextMatch(Predicate, frozen=True):
 
 
 class Like(Predicate, frozen=True):
-    """A text column that fits a LIKE pattern: `%` any text, `_` any one character, `\\` escapes. Made by `like()`."""
+    """A text column that matches a LIKE pattern: `%` any text, `_` any one character, `\\` escapes.
+    Created by `like()`.
+    """
 
     column: Column
     pattern: str
@@ -178,7 +182,7 @@ class Like(Predicate, frozen=True):
 
 
 class RLike(Predicate, frozen=True):
-    """A text column in which a regular expression fits somewhere."""
+    """A text column in which a regular expression matches somewhere."""
 
     column: Column
     pattern: str
@@ -224,7 +228,7 @@ class Or(Predicate, frozen=True):
 
 
 class Not(Predicate, frozen=True):
-    """The opposite; NULL stays NULL."""
+    """The negation; NULL stays NULL."""
 
     child: Predicate
 
@@ -233,22 +237,22 @@ class Not(Predicate, frozen=True):
 
 
 ColumnTest = Comparison | In | IsNull | IsNotNull | TextMatch | Like | RLike
-"""The predicates that look at one column."""
+"""The predicates that test one column."""
 _COLUMN_TESTS = get_args(ColumnTest)
 
 
 def all_of(predicates: Iterable[Predicate]) -> Predicate:
-    """Every one of any number of predicates; TRUE when there is none."""
+    """Return the conjunction of any number of predicates; TRUE for none."""
     return _joined(And, tuple(predicates), True)
 
 
 def any_of(predicates: Iterable[Predicate]) -> Predicate:
-    """At least one of any number of predicates; FALSE when there is none."""
+    """Return the disjunction of any number of predicates; FALSE for none."""
     return _joined(Or, tuple(predicates), False)
 
 
 def leaves(tree: Predicate) -> Iterator[Predicate]:
-    """The predicates of a tree that are not AND, OR or NOT, from left to right."""
+    """Return the predicates of a tree that are not AND, OR or NOT, from left to right."""
     if isinstance(tree, (And, Or)):
         for child in tree.children:
             yield from leaves(child)
@@ -259,7 +263,9 @@ def leaves(tree: Predicate) -> Iterator[Predicate]:
 
 
 def without_index(tree: Predicate, kinds: Collection[str]) -> Predicate:
-    """The same tree, of which text matches of some kinds, or other patterns (`pattern`), are decided by the rows alone."""
+    """Return the tree with some kinds of text matches, or other patterns (`pattern`), evaluated on
+    rows only.
+    """
     if isinstance(tree, (And, Or)):
         return type(tree)(tuple(without_index(child, kinds) for child in tree.children))
     if isinstance(tree, Not):
@@ -272,7 +278,7 @@ def without_index(tree: Predicate, kinds: Collection[str]) -> Predicate:
 
 
 def columns_of(tree: Predicate) -> tuple[str, ...]:
-    """The top-level columns that a tree reads, each once, in order of appearance."""
+    """Return the top-level columns of a tree, each once, in order of appearance."""
     return tuple(dict.fromkeys(leaf.column.name for leaf in leaves(tree) if isinstance(leaf, _COLUMN_TESTS)))
 
 
@@ -288,7 +294,7 @@ def _check(holds: bool, message: str, hint: str) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """A value as exactly one of the kinds that a literal can be; subclasses and numpy's numbers become plain ones."""
+    """Return a value as exactly one literal kind; subclasses and numpy numbers become plain ones."""
     if isinstance(value, np.bool_ | np.number):
         value = value.item()
     if value is None or isinstance(value, bool):
@@ -316,7 +322,7 @@ def _identifier(name: str) -> str:
 
 
 def _literal(value: Any) -> str:
-    """A value as SQL that parses back to the same kind of value."""
+    """Return a value as SQL that parses back to the same kind of value."""
     if value is None or isinstance(value, bool):
         return "NULL" if value is None else str(value).upper()
     if isinstance(value, float):
@@ -340,14 +346,16 @@ _ESCAPE = "\\"
 
 
 class Wild(Enum):
-    """What stands for unknown text in a pattern."""
+    """A wildcard in a pattern."""
 
     ANY = "%"
     ONE = "_"
 
 
 def like(column: Column, pattern: str, escape: str = _ESCAPE) -> Predicate:
-    """`column LIKE pattern` in its simplest form: equality, a text match, or a `Like` in canonical spelling."""
+    """Return `column LIKE pattern` in its simplest form: equality, a text match, or a canonical
+    `Like`.
+    """
     parts = pattern_parts(pattern, escape)
     match parts:
         case []:
@@ -366,7 +374,7 @@ def like(column: Column, pattern: str, escape: str = _ESCAPE) -> Predicate:
 
 
 def pattern_parts(pattern: str, escape: str = _ESCAPE) -> list[str | Wild]:
-    """A pattern as literal texts and wildcards; runs of `%` are one."""
+    """Return a pattern as literal texts and wildcards; a run of `%` is one."""
     parts: list[str | Wild] = []
     letters = iter(pattern)
     for letter in letters:
@@ -390,13 +398,13 @@ def pattern_parts(pattern: str, escape: str = _ESCAPE) -> list[str | Wild]:
 
 
 def literal_prefix(pattern: str) -> str:
-    """The text that everything fitting the pattern starts with."""
+    """Return the text that every match of the pattern starts with."""
     first = next(iter(pattern_parts(pattern)), "")
     return first if isinstance(first, str) else ""
 
 
 def like_expression(pattern: str) -> str:
-    """The pattern in RE2's language, for the whole of a value."""
+    """Return the pattern as an RE2 expression for the whole value."""
     words = {Wild.ANY: ".*", Wild.ONE: "."}
     body = "".join(words[p] if isinstance(p, Wild) else _quoted(p) for p in pattern_parts(pattern))
     return rf"(?s)\A{body}\z"
