@@ -106,6 +106,14 @@ class IndexHits:
         rows, scores = self.remember_arrays(key, lambda: self.scored(query, limit))
         return rows.copy(), scores.copy()
 
+    def recall(self, name: Hashable) -> Any:
+        """Return what was remembered under a name, or None."""
+        return self._view.recall(name)
+
+    def remember(self, name: Hashable, value: Any, size: int) -> None:
+        """Keep a value with this index, within the bound on memory."""
+        self._view.remember(name, value, size + _ENTRY_BYTES)
+
     def remember_arrays(self, name: Hashable, compute: Callable[[], _Arrays]) -> _Arrays:
         """Return cached arrays, or compute and cache them."""
         if name is None:

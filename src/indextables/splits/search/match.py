@@ -167,6 +167,8 @@ _NO_ROWS: Rows = np.empty(0, np.int64)
 Test = Callable[[pa.Table], Mask]
 TermWeights = Mapping[TermKey, tuple[float, float]]
 _LONGEST_NAME = 4_000
+_MAX_KEPT_ROWS = 1_024
+_MAX_KEPT_BYTES = 4 << 20
 _MANY = 20
 """From this share of the rows on (one in so many), every row group is touched anyway."""
 
@@ -378,10 +380,25 @@ class OpenQuery:
 
     def scan(self, query: Query, rows: Rows) -> Mask:
         """Return for each of some rows whether it matches a query, from the rows alone."""
+        names = tuple(name for name in columns(query) if name in self.split.schema.names)
+        if self.hits is not None and 0 < len(rows) <= _MAX_KEPT_ROWS:
+            values = self._keep_values(self.hits, rows, names)
+            return scan_mask(query, values, self.split.mapping)
         within = np.zeros(self.split.num_rows, np.bool_)
         within[rows] = True
-        names = [name for name in columns(query) if name in self.split.schema.names]
         return self._confirm(within, names, lambda table: scan_mask(query, table, self.split.mapping))[rows]
+
+    def _keep_values(self, hits: IndexHits, rows: Rows, names: tuple[str, ...]) -> pa.Table:
+        """Return some columns of a few rows, which every pattern query needs again."""
+        key = ("values", names, rows.tobytes())
+        known = hits.recall(key)
+        if known is None:
+            known = self.split.read_rows(rows, columns=names)
+            self.rows_read += len(rows)
+            if known.nbytes <= _MAX_KEPT_BYTES:
+                hits.remember(key, known, known.nbytes)
+        values: pa.Table = known
+        return values
 
     def _combined(self, query: Bool, within: Mask) -> Mask:
         """The rows of a combination: the index first, then rows, each step looking only at what is still undecided."""
