@@ -139,7 +139,9 @@ class TableSearch(Struct, frozen=True):
 
         find = self._finder(task)
         if request.limit is None:
-            parts = task.in_order(lambda n: read_hits(task.open(splits[n]), find(n), request), numbers, rows=True)
+            found = list(task.in_order(find, numbers))
+            matching = [number for number in numbers if len(found[number].rows)]
+            parts = task.in_order(lambda n: read_hits(task.open(splits[n]), found[n], request), matching, rows=True)
             return merge_results(list(parts), request, task.schema)
         hits = self._hits(task, find)
         if len(hits) == 1 and request.orders and hits[0].keys is None and len(hits[0].rows) > 1:

@@ -43,6 +43,9 @@ ENOUGH: ContextVar[Callable[[], None] | None] = ContextVar("ENOUGH", default=Non
 
 
 _MOST_ROWS = 0.8
+_MAX_PER_THREAD = 32
+_TURNS = 4
+"""A thread gets several local splits at a time, because a switch of threads takes longer than a search in a small one."""
 
 
 class ScanTask(Struct, frozen=True, dict=True):
@@ -176,16 +179,29 @@ class ScanTask(Struct, frozen=True, dict=True):
             first = next(iter(self._opened.values()), None)
             ahead = 1 if first is not None and isinstance(first.reader, ForeignReader) else ahead
         if ahead > 1:
-            yield from SPLITS.each(work, left, parallelism=ahead, before_each=go_on)
+            few = 1 if rows or not self._is_local else min(_MAX_PER_THREAD, len(items) // (ahead * _TURNS))
+            if few <= 1:
+                yield from SPLITS.each(work, left, parallelism=ahead, before_each=go_on)
+                return
+
+            def work_on_several(several: tuple[Item, ...]) -> list[T]:
+                return [work(item) for item in several]
+
+            groups = iter(lambda: tuple(islice(left, few)), ())
+            for results in SPLITS.each(work_on_several, groups, parallelism=ahead, before_each=go_on):
+                yield from results
             return
         for item in left:
             go_on()
             yield work(item)
 
     @cached_property
+    def _is_local(self) -> bool:
+        return self.store.local_path(self.plan.splits[0].path) is not None
+
+    @cached_property
     def _are_small_and_local(self) -> bool:
-        splits = self.plan.splits
-        return all(e.size <= WHOLE_BYTES for e in splits) and self.store.local_path(splits[0].path) is not None
+        return all(e.size <= WHOLE_BYTES for e in self.plan.splits) and self._is_local
 
     def _scanned(self, entry: SplitEntry) -> Iterator[pa.RecordBatch]:
         for batch in self._matching(entry):

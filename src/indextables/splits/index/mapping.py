@@ -19,8 +19,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Collection, Iterable, Mapping
+from functools import cached_property, lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -188,7 +188,7 @@ class ColumnMapping(Struct, frozen=True):
         return f"{self.shown_kind} ({', '.join(details)})" if details else self.shown_kind
 
 
-class DocMapping(Struct, frozen=True):
+class DocMapping(Struct, frozen=True, dict=True):
     """The mapping of every column, in schema order. Frozen, picklable, with a JSON form."""
 
     columns: tuple[ColumnMapping, ...]
@@ -223,7 +223,11 @@ class DocMapping(Struct, frozen=True):
 
     def find(self, name: str) -> ColumnMapping | None:
         """The mapping of a column, by its exact name."""
-        return next((c for c in self.columns if c.name == name), None)
+        return self._by_name.get(name)
+
+    @cached_property
+    def _by_name(self) -> dict[str, ColumnMapping]:
+        return {column.name: column for column in reversed(self.columns)}
 
     def of_kind(self, *kinds: str) -> tuple[ColumnMapping, ...]:
         """The columns of some kinds, in schema order."""
@@ -540,7 +544,8 @@ def decision(column: ColumnMapping) -> str:
     return f"{column.shown_kind},{column.tokenizer},{column.record},{column.max_token_length}"
 
 
-def under_decisions(own: DocMapping, decided: Sequence[ColumnMapping]) -> DocMapping:
+@lru_cache(maxsize=256)
+def under_decisions(own: DocMapping, decided: tuple[ColumnMapping, ...]) -> DocMapping:
     """The mapping of a split in which columns that it indexes otherwise than was decided have no index."""
     if not decided:
         return own

@@ -20,6 +20,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import random
 import shutil
 import socket
 import stat
@@ -87,16 +88,96 @@ class RecentItems(Generic[T]):
             self._bytes = 0
 
 
+class _Keys:
+    """A set of keys with a fast random choice."""
+
+    def __init__(self) -> None:
+        self._list: list[Hashable] = []
+        self._positions: dict[Hashable, int] = {}
+        self._random = random.Random(0)
+
+    def add(self, key: Hashable) -> None:
+        if key not in self._positions:
+            self._positions[key] = len(self._list)
+            self._list.append(key)
+
+    def remove(self, key: Hashable) -> None:
+        position, last = self._positions.pop(key), self._list.pop()
+        if position < len(self._list):
+            self._list[position] = last
+            self._positions[last] = position
+
+    def choose(self, *, without: Hashable) -> Hashable | None:
+        """Return a random key other than one; None if there is no other."""
+        if len(self._list) < 2:
+            return None if without in self._positions or not self._list else self._list[0]
+        chosen = self._list[int(self._random.random() * len(self._list))]
+        if chosen != without:
+            return chosen
+        return self._list[self._positions[without] - 1]
+
+
+class ScannedItems(Generic[T]):
+    """Values within a bound on their size together, of which random ones are evicted.
+
+    Every search of a table reads the values of all its splits in the same order. To evict the least recently used value
+    would then evict each value just before it is read again, as soon as one split too many is open.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._values: dict[Hashable, tuple[T, int]] = {}
+        self._keys = _Keys()
+        self._bytes = 0
+        self._lock = threading.Lock()
+        _LOCK_OWNERS.add(self)
+
+    def get(self, key: Hashable) -> T | None:
+        """Return the value of a key."""
+        entry = self._values.get(key)
+        return None if entry is None else entry[0]
+
+    def put(self, key: Hashable, value: T, size: int) -> None:
+        """Keep a value that is not larger than the bound."""
+        with self._lock:
+            self._remove(key)
+            if size > self._max_bytes:
+                return
+            self._values[key] = value, size
+            self._keys.add(key)
+            self._bytes += size
+            while self._bytes > self._max_bytes:
+                victim = self._keys.choose(without=key)
+                if victim is None:
+                    return
+                self._remove(victim)
+
+    def clear(self) -> None:
+        """Remove every value."""
+        with self._lock:
+            self._values.clear()
+            self._keys = _Keys()
+            self._bytes = 0
+
+    def _remove(self, key: Hashable) -> None:
+        entry = self._values.pop(key, None)
+        if entry is not None:
+            self._keys.remove(key)
+            self._bytes -= entry[1]
+
+
 class IdleItems(Generic[T]):
     """Things that are costly to open, kept while nobody uses them. What is taken belongs to the taker alone.
 
-    After a fork the child starts empty and leaves what its parent keeps untouched.
+    Random ones are disposed of when there are too many, as in `ScannedItems`. After a fork the child starts empty and
+    leaves what its parent keeps untouched.
     """
 
     def __init__(self, limit: int, dispose: Callable[[T], None]) -> None:
         self._limit = limit
         self._dispose = dispose
-        self._waiting: OrderedDict[Hashable, list[T]] = OrderedDict()
+        self._waiting: dict[Hashable, list[T]] = {}
+        self._keys = _Keys()
         self._count = 0
         self._pid = os.getpid()
         self._lock = threading.Lock()
@@ -110,24 +191,24 @@ class IdleItems(Generic[T]):
             if not same:
                 return None
             self._count -= 1
-            if len(same) == 1:
-                del self._waiting[key]
             return same.pop()
 
     def give(self, key: Hashable, value: T) -> None:
-        """Hand something back; when there is too much, what waited longest is disposed of."""
+        """Hand something back; when there is too much, something else is disposed of."""
         surplus: list[T] = []
         with self._lock:
             self._after_fork()
-            self._waiting.setdefault(key, []).append(value)
-            self._waiting.move_to_end(key)
+            same = self._waiting.get(key)
+            if same is None:
+                self._waiting[key] = [value]
+                self._keys.add(key)
+            else:
+                same.append(value)
             self._count += 1
             while self._count > self._limit:
-                oldest = next(iter(self._waiting))
-                surplus.append(self._waiting[oldest].pop(0))
-                self._count -= 1
-                if not self._waiting[oldest]:
-                    del self._waiting[oldest]
+                removed = self._remove_some(key)
+                self._count -= len(removed)
+                surplus += removed
         for old in surplus:
             self._dispose(old)
 
@@ -139,19 +220,28 @@ class IdleItems(Generic[T]):
             for key, same in list(self._waiting.items()):
                 going = [which(value) for value in same]
                 picked += [value for value, goes in zip(same, going, strict=True) if goes]
-                self._waiting[key] = [value for value, goes in zip(same, going, strict=True) if not goes]
-                if not self._waiting[key]:
+                same[:] = [value for value, goes in zip(same, going, strict=True) if not goes]
+                if not same:
                     del self._waiting[key]
+                    self._keys.remove(key)
             self._count -= len(picked)
-        for value in picked:
-            self._dispose(value)
+        for old in picked:
+            self._dispose(old)
+
+    def _remove_some(self, key: Hashable) -> list[T]:
+        """Remove what waits under a random key other than the given one; if there is no other, its oldest."""
+        victim = self._keys.choose(without=key)
+        if victim is None:
+            return [self._waiting[key].pop(0)]
+        self._keys.remove(victim)
+        return self._waiting.pop(victim)
 
     def _after_fork(self) -> None:
         if self._pid != os.getpid():
-            self._pid, self._waiting, self._count = os.getpid(), OrderedDict(), 0
+            self._pid, self._waiting, self._keys, self._count = os.getpid(), {}, _Keys(), 0
 
 
-_LOCK_OWNERS: weakref.WeakSet[RecentItems[Any] | IdleItems[Any] | SplitCache] = weakref.WeakSet()
+_LOCK_OWNERS: weakref.WeakSet[RecentItems[Any] | ScannedItems[Any] | IdleItems[Any] | SplitCache] = weakref.WeakSet()
 
 
 def _renew_locks() -> None:
@@ -166,15 +256,45 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _RANGES = "ranges"
 _MARKER = ".indextables-cache"
 _INNER = "indextables"
-_TAIL_BYTES = 64 << 20
 _FILE_BYTES = 64 << 20
-_IDLE_VIEWS = 2_000
-"""Each maps up to eight files, and Linux lets a process have 65,530 mappings."""
+_MAPS_PER_VIEW = 8
+"""An open index maps its six files, and a list of living documents; one is to spare."""
+_MAX_MAPS = Path("/proc/sys/vm/max_map_count")
+_USUAL_MAX_MAPS = 65_530
+_MAPS_SHARE = 0.8
+"""The rest of the mappings is left to other libraries of the process."""
+_VIEW_BYTES = 128 << 10
+"""Memory that an open index takes besides its mapped files."""
+_MIN_VIEWS = 256
+_MEMORY_SHARE = 64
+"""Footers take up to one part in so many of the machine's memory, opened splits as much, open indexes four times that."""
+_MIN_MEMORY = 64 << 20
 _STALE_SECONDS = 60
 _KEEP_SHARE = 0.9
 _CHECKS_PER_FILL = 16
 _NOT_EMPTY = (errno.ENOTEMPTY, errno.EEXIST)
 """What a system says when a folder is to take the place of one with files in it."""
+
+
+@once
+def memory_bound() -> int:
+    """Return how many bytes one kind of what is kept of splits may take."""
+    try:
+        physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (OSError, ValueError):
+        physical = 0
+    return max(_MIN_MEMORY, physical // _MEMORY_SHARE)
+
+
+@once
+def view_limit() -> int:
+    """Return how many indexes a process keeps open, by the system's limit on mappings and by its memory."""
+    try:
+        most_maps = int(_MAX_MAPS.read_text())
+    except (OSError, ValueError):
+        most_maps = _USUAL_MAX_MAPS
+    by_maps = int(most_maps * _MAPS_SHARE) // _MAPS_PER_VIEW
+    return max(_MIN_VIEWS, min(by_maps, 4 * memory_bound() // _VIEW_BYTES))
 
 
 def write_new(path: str, data: bytes, *, length: int | None = None) -> None:
@@ -216,14 +336,14 @@ class SplitCache:
         self.directory = directory
         self.max_bytes = max_bytes
         self.hits = self.misses = 0
-        self.tails: RecentItems[object] = RecentItems(_TAIL_BYTES)
+        self.tails: ScannedItems[object] = ScannedItems(memory_bound())
         self.pages: RecentItems[Any] = RecentItems(memory_bytes)
         """Decoded columns of row groups, by the content of the split, the row group and the column."""
         self.files: RecentItems[bytes] = RecentItems(min(memory_bytes, _FILE_BYTES))
         """Small remote splits that were fetched whole."""
-        self.opened: RecentItems[object] = RecentItems(_TAIL_BYTES)
+        self.opened: ScannedItems[object] = ScannedItems(memory_bound())
         """Opened splits by their place, each with what it was opened for."""
-        self.idle_views: IdleItems[DisposableView] = IdleItems(_IDLE_VIEWS, lambda view: view.dispose())
+        self.idle_views: IdleItems[DisposableView] = IdleItems(view_limit(), lambda view: view.dispose())
         self._home: tuple[int, Path, int, Path] | None = None
         """The process, its folder of views, the lock beside it, and the folder of entries."""
         self._unchecked_bytes = max_bytes

@@ -51,10 +51,8 @@ from indextables.splits.query.to_tantivy import (
     TermKey,
     Translator,
     has_index_for,
-    index_needs,
     index_query,
     may_match_long_terms,
-    needs_norms,
 )
 from indextables.splits.query.tree import (
     AllRows,
@@ -71,6 +69,7 @@ from indextables.splits.query.tree import (
 )
 from indextables.splits.read.searchable import Mask, Rows, Searchable, SearcherView
 from indextables.splits.search.hits import IndexHits
+from indextables.splits.search.prepared import prepare_query
 
 MAX_GRAMS = 64
 """Of so many grams of a literal the rarest are chosen."""
@@ -166,7 +165,6 @@ def _of_literals(column: Column, literals: Iterable[object], mapping: DocMapping
 _NO_ROWS: Rows = np.empty(0, np.int64)
 Test = Callable[[pa.Table], Mask]
 TermWeights = Mapping[TermKey, tuple[float, float]]
-_LONGEST_NAME = 4_000
 _MAX_KEPT_ROWS = 1_024
 _MAX_KEPT_BYTES = 4 << 20
 _MANY = 20
@@ -207,13 +205,16 @@ def open_needs(
     split: Searchable, query: Query, *, where: Predicate | None = None, norms: bool
 ) -> AbstractContextManager[SearcherView | None]:
     """The index of a split with everything present that a query needs, `norms` if it is scored; None for no index."""
-    fields, positions = index_needs(query, split.mapping) if split.indexed else ((), False)
-    if where is not None and split.indexed:
+    if not split.indexed or not split.num_rows:
+        return nullcontext()
+    prepared = prepare_query(query, split.mapping)
+    fields, positions = prepared.needs
+    if where is not None:
         fields = (*fields, *(name for name in gram_fields(where, split.mapping) if name not in fields))
-    if not fields or not split.num_rows:
+    if not fields:
         return nullcontext()
     with PROFILER.section("open_index"):
-        return split.open_index(fields, positions=positions, norms=norms and needs_norms(query, split.mapping))
+        return split.open_index(fields, positions=positions, norms=norms and prepared.needs_norms)
 
 
 class OpenQuery:
@@ -240,12 +241,8 @@ class OpenQuery:
 
     @cached_property
     def name(self) -> str | None:
-        """Everything that the query says, under which its answers are remembered; a very long one is not worth it.
-
-        Not the query itself: to Python, 1 and true are equal.
-        """
-        text = repr(self.query)
-        return text if len(text) <= _LONGEST_NAME else None
+        """The name under which answers to the query are remembered; None for a very long query."""
+        return prepare_query(self.query, self.split.mapping).name
 
     def whole(self, query: Query | None = None) -> tantivy.Query | None:
         """The query (or a part of it) as one tantivy query, if the index alone can answer it."""

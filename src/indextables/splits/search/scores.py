@@ -14,7 +14,7 @@ Rows that were found by scanning, without an index, have BM25 with every text ta
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -29,11 +29,12 @@ from indextables.splits.index.tantivy_files import TantivyErrors
 from indextables.splits.index.values import documents, plain_texts
 from indextables.splits.index.values import leaves as json_leaves
 from indextables.splits.query.on_rows import leaf_mask, scan_mask
-from indextables.splits.query.to_tantivy import TermKey, field_name, has_index_for, scored_terms
-from indextables.splits.query.tree import AllRows, Bool, Boost, Leaf, Query, Words, columns, leaves
+from indextables.splits.query.to_tantivy import TermKey, has_index_for, scored_terms
+from indextables.splits.query.tree import AllRows, Bool, Boost, Leaf, Query, Words, columns
 from indextables.splits.read.searchable import Mask, Rows, Searchable
 from indextables.splits.search.hits import Scores
 from indextables.splits.search.match import OpenQuery, open_needs
+from indextables.splits.search.prepared import prepare_query
 
 
 class TermStatistics(Struct, frozen=True):
@@ -63,20 +64,19 @@ def term_statistics(split: Searchable, query: Query, *, ahead: bool = False) -> 
 
     `ahead` fetches whatever else a scored search will need, so that it waits for the store once.
     """
-    keys = scored_keys(split, query)
+    prepared = prepare_query(query, split.mapping)
+    keys = prepared.keys
     if not keys or not split.num_rows:
         return TermStatistics(split.num_rows, dict.fromkeys(keys, 0))
     if not split.indexed:
         return TermStatistics(split.num_rows, _counted(split, keys))
-    columns = {key: split.mapping.find(key.target.column) for key in keys}
-    names = {key: field_name(column, key.target) for key, column in columns.items() if column is not None}
-    fields = dict.fromkeys(column.field for column in columns.values() if column is not None)
-    opening = open_needs(split, query, norms=True) if ahead else split.open_index(fields)
+    opening = open_needs(split, query, norms=True) if ahead else split.open_index(prepared.scored_columns)
     with TantivyErrors(split.path, "A look at the term dictionary"), opening as view:
         assert view is not None  # a scored word is one that the index knows
         searcher = view.index.searcher()
         # Deleted rows count, as they do in tantivy's own weights, until a merge drops them.
-        return TermStatistics(split.stored_rows, {k: int(searcher.doc_freq(n, k.text)) for k, n in names.items()})
+        counts = {key: int(searcher.doc_freq(name, key.text)) for key, name in prepared.fields}
+        return TermStatistics(split.stored_rows, counts)
 
 
 def inverse_document_frequency(table: TermStatistics, split: TermStatistics) -> dict[TermKey, tuple[float, float]]:
@@ -99,36 +99,28 @@ def weighs_values(split: Searchable, query: Query) -> bool:
     """
     if not split.indexed:
         return True
-    columns = (split.mapping.find(key.target.column) for key in scored_keys(split, query))
+    columns = (split.mapping.find(key.target.column) for key in prepare_query(query, split.mapping).keys)
     return any(column is not None and column.kind == "string" for column in columns)
 
 
-def can_match(query: Query, split: Searchable, own: TermStatistics) -> bool:
-    """Whether a split can hold a match, by which of the words it holds at all; yes where that is not known."""
+def can_match(query: Query, split: Searchable, own: TermStatistics, whole: Query | None = None) -> bool:
+    """Whether a split can hold a match, by which of the words it holds at all; yes where that is not known.
+
+    `whole` is the query that `query` is a part of.
+    """
+    whole = whole or query
     if isinstance(query, Boost):
-        return can_match(query.query, split, own)
+        return can_match(query.query, split, own, whole)
     if isinstance(query, Bool):
-        some = sum(can_match(below, split, own) for below in query.should) >= query.needed
-        return some and all(can_match(below, split, own) for below in query.must)
+        some = sum(can_match(below, split, own, whole) for below in query.should) >= query.needed
+        return some and all(can_match(below, split, own, whole) for below in query.must)
     if not isinstance(query, Words) or not split.indexed:
         return True
-    column = split.mapping.find(query.target.column)
-    if column is None or column.kind not in ("text", "string"):
-        return True
-    return all(own.doc_freqs.get(key, 1) for key in scored_terms(query, column))
+    keys = prepare_query(whole, split.mapping).leaf_keys.get(query, ())
+    return all(own.doc_freqs.get(key, 1) for key in keys)
 
 
-def scored_keys(split: Searchable, query: Query) -> list[TermKey]:
-    """The words by whose rarity a split scores a query."""
-    found: list[TermKey] = []
-    for leaf in leaves(query):
-        column = split.mapping.find(leaf.target.column)
-        if column is not None:
-            found += scored_terms(leaf, column)
-    return list(dict.fromkeys(found))
-
-
-def _counted(split: Searchable, keys: list[TermKey]) -> dict[TermKey, int]:
+def _counted(split: Searchable, keys: Sequence[TermKey]) -> dict[TermKey, int]:
     """How many rows hold each word, by another engine's terms, or by looking at all of them."""
     counts = dict.fromkeys(keys, 0)
     for key in keys:
@@ -285,7 +277,7 @@ def _scanned(opened: OpenQuery, rows: Rows, part: Query | None = None) -> Scores
     if not names or not len(rows):
         return np.zeros(len(rows), np.float32)
     idf = opened.idf
-    if split.indexed and not idf and scored_keys(split, query):
+    if split.indexed and not idf and prepare_query(query, split.mapping).keys:
         own = term_statistics(split, query)
         idf = inverse_document_frequency(own, own)
     parts = [np.empty(0, np.float32)]

@@ -13,7 +13,7 @@ import pytest
 from indextables.config.splits import SplitCacheSettings
 from indextables.errors import RefusedError, StorageError
 from indextables.splits.read import cache as cache_module
-from indextables.splits.read.cache import IdleItems, RecentItems, SplitCache
+from indextables.splits.read.cache import IdleItems, RecentItems, ScannedItems, SplitCache, view_limit
 from tests.support.splits import log_rows, open_file, rows_with, term_rows, write_file
 
 ROWS = 8_000
@@ -93,15 +93,56 @@ def test_views_of_many_splits_wait_for_the_next_query(tmp_path: Path) -> None:
     assert len(set(folders[0])) == 40
 
 
-def test_of_things_that_wait_the_oldest_go_first() -> None:
+def test_of_things_that_wait_no_more_than_the_limit_stay() -> None:
     gone: list[str] = []
     idle = IdleItems[str](3, gone.append)
     for number in range(5):
         idle.give(number % 4, f"{number}")
-    assert gone == ["0", "1"]
-    assert (idle.take(0), idle.take(0), idle.take(3), idle.take(1)) == ("4", None, "3", None)
+    assert len(gone) == 2
+    assert idle.take(0) == "4"
     idle.clear()
-    assert gone == ["0", "1", "2"]
+    assert sorted(gone) == ["0", "1", "2", "3"]
+
+
+def test_of_equal_things_that_wait_the_oldest_go() -> None:
+    gone: list[str] = []
+    idle = IdleItems[str](2, gone.append)
+    for number in range(4):
+        idle.give("same", f"{number}")
+    assert gone == ["0", "1"]
+    assert (idle.take("same"), idle.take("same"), idle.take("same")) == ("3", "2", None)
+
+
+@pytest.mark.parametrize("count", [80, 120])
+def test_repeated_scans_of_more_than_fits_find_most_of_it(count: int) -> None:
+    gone: list[int] = []
+    idle, recent = IdleItems[int](100, gone.append), ScannedItems[int](1_000)
+    for _ in range(5):
+        found = []
+        for number in range(count):
+            found.append((idle.take(number), recent.get(number)))
+            idle.give(number, number)
+            recent.put(number, number, 10)
+    hits = [sum(value is not None for value in values) for values in zip(*found, strict=True)]
+    assert all(hit == count for hit in hits) if count <= 100 else all(hit > count / 2 for hit in hits)
+    assert len(gone) == 0 or count > 100
+
+
+def test_what_is_scanned_stays_within_its_bound() -> None:
+    recent = ScannedItems[int](100)
+    for number in range(50):
+        recent.put(number % 30, number, 7)
+    kept = [number for number in range(30) if recent.get(number) is not None]
+    assert 10 <= len(kept) <= 14
+    recent.put("large", 1, 101)
+    assert recent.get("large") is None
+    recent.clear()
+    assert all(recent.get(number) is None for number in range(30))
+
+
+def test_as_many_indexes_stay_open_as_the_system_allows() -> None:
+    most_maps = int(Path("/proc/sys/vm/max_map_count").read_text())
+    assert 256 <= view_limit() <= most_maps // 7
 
 
 def test_what_is_kept_stays_within_its_bound() -> None:
