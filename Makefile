@@ -7,7 +7,7 @@ UV_VERSION := 0.13.7
 STAMP := $(VENV)/.ready
 export PYTHONDONTWRITEBYTECODE :=
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-all check api dist-test torture programs bench bench-log bench-search bench-spark bench-upkeep numbers docs lock clean dist
+.PHONY: help setup java demo test test-all check api dist-test spark test-spark torture programs bench bench-log bench-search bench-spark bench-upkeep numbers docs lock clean dist
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -34,7 +34,7 @@ PROCESSES ?= 3
 PLENTY := [ -z "$$TMPDIR" ] && [ -w /dev/shm ] && ! grep -q ' /dev/shm .*noexec' /proc/mounts && [ "$$(df -Pk /dev/shm | awk 'END {print $$4}')" -gt 8000000 ] \
 	&& awk '/^MemAvailable/ {enough = $$2 > 12000000} END {exit !enough}' /proc/meminfo
 PYTEST = if $(PLENTY); then folder=$$(mktemp -d /dev/shm/indextables-tests-XXXXXX); else folder=$$(mktemp -d); fi; \
-	trap 'rm -rf "$$folder"' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; TMPDIR=$$folder $(BIN)/python -m pytest -n $(PROCESSES) --dist loadgroup
+	trap 'rm -rf "$$folder"' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; TMPDIR=$$folder $(or $(TEST_PYTHON),$(BIN)/python) -m pytest -n $(PROCESSES) --dist loadgroup
 # What hangs in compiled code hears no other limit: the test is named as failed, and its process ends.
 NO_HANG := -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
 test: setup ## the tests that every change must pass
@@ -42,6 +42,23 @@ test: setup ## the tests that every change must pass
 
 test-all: setup ## the slow suites too
 	@$(PYTEST)
+
+# Spark in other versions than the lock file's, each in an environment of its own below .venv.
+OTHER_SPARKS := 4.0 4.1 4.2
+$(VENV)/spark-%/.ready: lock/spark-%.txt $(STAMP)
+	@test -x $(VENV)/spark-$*/bin/python || $(UV) venv --quiet --python $(BIN)/python $(VENV)/spark-$*
+	@$(UV) pip install --quiet --python $(VENV)/spark-$*/bin/python --no-deps -r lock/dev.txt
+	@$(UV) pip install --quiet --python $(VENV)/spark-$*/bin/python --no-deps -r lock/spark-$*.txt
+	@$(UV) pip install --quiet --python $(VENV)/spark-$*/bin/python --no-deps -e .
+	@touch $@
+
+VERSION ?= 4.0
+spark: $(if $(filter $(VERSION),$(OTHER_SPARKS)),$(VENV)/spark-$(VERSION)/.ready,setup) java ## an environment with Spark in VERSION=4.0|4.1|4.2|4.3
+
+TESTS ?= tests/spark
+test-spark: TEST_PYTHON := $(if $(filter $(VERSION),$(OTHER_SPARKS)),$(VENV)/spark-$(VERSION)/bin/python)
+test-spark: spark ## the Spark tests with VERSION=4.0|4.1|4.2|4.3; TESTS=tests/spark/test_x.py picks some
+	@$(PYTEST) -m "not slow" $(NO_HANG) $(TESTS)
 
 MINUTES ?= 10
 SUITE ?= all
@@ -106,6 +123,7 @@ lock: $(STAMP) ## resolve the dependencies anew (the lock files name no host)
 	@$(COMPILE) --extra spark --extra cli --extra web --extra mcp --group dev --group bench -c lock/dev.txt -o lock/bench.txt
 	@$(COMPILE) --extra spark --extra cli --extra web --extra mcp --group dev --group docs -c lock/dev.txt -o lock/docs.txt
 	@$(COMPILE) --extra java -c lock/dev.txt -o lock/java.txt
+	@for version in $(OTHER_SPARKS); do echo "pyspark==$$version.*" | $(COMPILE:pyproject.toml=-) -o lock/spark-$$version.txt; done
 
 clean: ## remove .venv and everything built
 	@rm -rf $(VENV) site dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

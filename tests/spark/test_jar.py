@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 import indextables
 from indextables import Table
+from indextables.spark.compat import SPARK
 from indextables.spark.jvm import PROVIDERS, VERSION_FILE, build_jar, java_sources
 from tests.spark.logs import make_logs
 from tests.spark.programs import run_program
@@ -54,7 +55,7 @@ def test_what_is_in_it(spark: SparkSession, tmp_path: Path) -> None:
         assert jar.read(PROVIDERS) == b"indextables.Extension\n"
         assert jar.read(VERSION_FILE).decode() == indextables.__version__
         assert all(jar.read(n).startswith(b"\xca\xfe\xba\xbe") for n in names if n.endswith(".class"))
-    assert {f"indextables/{name.removesuffix('.java')}.class" for name in java_sources()} <= set(names)
+    assert {f"indextables/{name.removesuffix('.java')}.class" for name in java_sources(SPARK)} <= set(names)
     assert build_jar(tmp_path / "again.jar").read_bytes() == path.read_bytes()
 
 

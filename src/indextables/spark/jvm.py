@@ -43,9 +43,10 @@ from pyspark.sql import SparkSession
 
 from indextables.config import VERSION
 from indextables.errors import UnsupportedError
+from indextables.spark.compat import JAVA, minor_version
 
-SUPPORTED = (17, 21, 25)
-"""The versions of Java that Spark 4.3 runs on."""
+SUPPORTED = JAVA
+"""The versions of Java that Spark runs on."""
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _MISSING_MODULE = "--add-modules=jdk.incubator.vector"
 
@@ -164,8 +165,14 @@ def compile_classes(jvm: Any, parent: Any) -> Any:
     """Janino's compiler, having compiled all our classes against those that a class loader has."""
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setParentClassLoader(parent)
-    compiler.cook(one_unit(java_sources()))
+    compiler.cook(one_unit(java_sources(spark_version(jvm))))
     return compiler
+
+
+def spark_version(jvm: Any) -> tuple[int, int]:
+    """The version of Spark in a JVM, which can differ from the installed PySpark in its last number only."""
+    package = getattr(jvm.org.apache.spark, "package$")
+    return minor_version(str(getattr(package, "MODULE$").SPARK_VERSION()))
 
 
 def add_classes(jvm: Any, loader: Any) -> bool:
@@ -195,12 +202,13 @@ def version_of_jar(jvm: Any, loader: Any) -> str | None:
         stream.close()
 
 
-def java_sources() -> dict[str, str]:
-    """The Java files of the package by name."""
+def java_sources(spark: tuple[int, int]) -> dict[str, str]:
+    """The Java files of the package by name; of those in a folder `since_...` the newest that a version of Spark can use."""
     folder = files("indextables.spark") / "java"
-    return {
-        f.name: f.read_text("utf-8") for f in sorted(folder.iterdir(), key=lambda f: f.name) if f.name.endswith(".java")
-    }
+    since = {minor_version(f.name): f for f in folder.iterdir() if f.name.startswith("since_")}
+    folders = [folder, *(since[version] for version in sorted(since) if version <= spark)]
+    sources = {f.name: f for one in folders for f in one.iterdir() if f.name.endswith(".java")}
+    return {name: f.read_text("utf-8") for name, f in sorted(sources.items())}
 
 
 def one_unit(sources: dict[str, str]) -> str:

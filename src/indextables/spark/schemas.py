@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from indextables.errors import InvalidInputError, SchemaMismatchError, UnsupportedError
 from indextables.model.schema import schema_from_json
+from indextables.spark.compat import to_arrow_schema
 
 
 def quoted(name: str) -> str:
@@ -87,7 +87,7 @@ class SparkBatches:
     """Makes batches of a scan into what Spark takes: exactly its Arrow schema, and many rows at a time."""
 
     def __init__(self, schema: StructType) -> None:
-        self.schema: pa.Schema = to_arrow_schema(schema, timezone="UTC")
+        self.schema: pa.Schema = to_arrow_schema(schema)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The same rows in batches of about 64K."""

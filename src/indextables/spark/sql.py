@@ -24,7 +24,6 @@ else is left to whoever parses the SQL, which then says what is wrong with it.
 
 from __future__ import annotations
 
-import io
 import json
 import logging
 import re
@@ -44,7 +43,6 @@ from pyspark.java_gateway import ensure_callback_server_started, launch_gateway
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.types import StructType
-from pyspark.sql.worker.plan_data_source_read import write_read_func_and_partitions
 
 from indextables.commands import Command, Session, TableName, parse
 from indextables.commands.statement import TableReference
@@ -64,6 +62,7 @@ from indextables.operations.purge import PurgeReport
 from indextables.operations.verify import VerifyReport
 from indextables.spark import upkeep
 from indextables.spark.catalog import native_rows, session_answer
+from indextables.spark.compat import pack_read
 from indextables.spark.error_texts import error_document, in_sparks_words
 from indextables.spark.functions import register_bucket_functions, register_table_functions
 from indextables.spark.jvm import PACKAGE, java_classes
@@ -329,20 +328,11 @@ def plan_read(schema_json: str, options: Sequence[str]) -> bytes | None:
     """What the tasks of a read do. None if it cannot be planned: Spark then asks a process of its own, and tells why."""
     schema = StructType.fromJson(json.loads(schema_json))
     source = DefaultSource(dict(zip(options[::2], options[1::2], strict=True)))
-    function = io.BytesIO()
     try:
-        write_read_func_and_partitions(
-            function,
-            reader=source.reader(schema),
-            data_source=source,
-            schema=schema,
-            max_arrow_batch_size=1,  # for readers that return rows one by one
-            binary_as_bytes=True,
-        )
+        return pack_read(source.reader(schema), schema)
     except Exception:
         logger.debug("a read was not planned here", exc_info=True)
         return None
-    return function.getvalue()
 
 
 FAILED = "!"

@@ -148,7 +148,7 @@ public class MatchRule extends Rule {
       // decides what the outer table returns.
       SubqueryExpression subquery = (SubqueryExpression) e;
       List outer = new ArrayList();
-      scala.collection.Iterator each = subquery.getOuterAttrs().iterator();
+      scala.collection.Iterator each = SparkApi.outerColumns(subquery).iterator();
       while (each.hasNext()) outer.add(each.next());
       scala.collection.Iterator matches = value.references().iterator();
       while (matches.hasNext()) outer.add(matches.next());
@@ -158,7 +158,7 @@ public class MatchRule extends Rule {
     /** Whether an expression is a subquery with this search among its own conditions, and without its match column. */
     private boolean isAround(Object e) {
       if (!(e instanceof SubqueryExpression) || firstSearch((Expression) e) == null) return false;
-      scala.collection.Iterator outer = ((SubqueryExpression) e).getOuterAttrs().iterator();
+      scala.collection.Iterator outer = SparkApi.outerColumns((SubqueryExpression) e).iterator();
       while (outer.hasNext()) {
         Expression one = (Expression) outer.next();
         if (value.references().subsetOf(one.references())) return false;

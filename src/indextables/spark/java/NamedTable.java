@@ -105,7 +105,7 @@ public class NamedTable extends TableRelation
     Set all = new HashSet(super.capabilities());
     all.add(TableCapability.OVERWRITE_BY_FILTER);
     all.add(TableCapability.OVERWRITE_DYNAMIC);
-    all.add(TableCapability.AUTOMATIC_SCHEMA_EVOLUTION);
+    SparkApi.addCapabilities(all);
     all.add(TableCapability.V1_BATCH_WRITE);
     return all;
   }

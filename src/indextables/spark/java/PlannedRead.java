@@ -1,13 +1,9 @@
 package indextables;
 
-import java.io.ByteArrayInputStream;
-import java.io.DataInputStream;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
-import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceReadInfo;
-import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
@@ -16,11 +12,11 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * two processes of its own, one after the other, and does so where there is no such process or where it cannot plan.
  */
 class PlannedRead {
-  static void prepare(PythonDataSourceV2 source, StructType columns, CaseInsensitiveStringMap options) {
+  static void prepare(PlannedSource source, StructType columns, CaseInsensitiveStringMap options) {
     if (!StatementRunner.isAttached()) return;
     byte[] told = StatementRunner.planned("read", request(columns, options));
     if (told == null) return;
-    source.setReadInfo(PythonDataSourceReadInfo.receive(new DataInputStream(new ByteArrayInputStream(told))));
+    source.setPlan(told);
   }
 
   /** What Python is told of a read: its columns, then its options with the session's settings. */

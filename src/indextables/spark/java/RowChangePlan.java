@@ -7,7 +7,6 @@ import java.util.Set;
 import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.catalyst.AliasIdentifier;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.analysis.AssignmentUtils;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.expressions.Alias;
@@ -119,7 +118,7 @@ public class RowChangePlan {
   }
 
   public static Object updateAction(Object condition, List keys, List values) {
-    return new UpdateAction(option(condition), assignments(keys, values), false);
+    return SparkApi.updateAction(option(condition), assignments(keys, values), false);
   }
 
   public static Object updateStarAction(Object condition) {
@@ -220,13 +219,13 @@ public class RowChangePlan {
         CatalogRequest.raise(QueryCompilationErrors.legacyStoreAssignmentPolicyError());
       if (change instanceof UpdateTable) {
         UpdateTable update = (UpdateTable) change;
-        UpdateAction action = new UpdateAction(update.condition(), update.assignments(), false);
+        UpdateAction action = SparkApi.updateAction(update.condition(), update.assignments(), false);
         Object made = aligned(action, update.table(), NONE, false, change.origin());
         return update.copy(update.table(), ((UpdateAction) made).assignments(), update.condition());
       }
       if (!(change instanceof MergeIntoTable)) return change;
       MergeIntoTable merge = (MergeIntoTable) change;
-      boolean coerces = conf.coerceMergeNestedTypes() && evolves;
+      boolean coerces = evolves && SparkApi.coercesNestedTypes(conf);
       return merge.copy(
           merge.targetTable(), merge.sourceTable(), merge.mergeCondition(),
           aligned(merge.matchedActions(), merge, coerces), aligned(merge.notMatchedActions(), merge, coerces),
@@ -253,15 +252,15 @@ public class RowChangePlan {
     try {
       if (action instanceof UpdateAction) {
         UpdateAction update = (UpdateAction) action;
-        boolean star = update.fromStar();
+        boolean star = update.assignments().isEmpty();
         Seq given = star ? byName(columns, source) : update.assignments();
-        Seq values = AssignmentUtils.alignUpdateAssignments(columns, given, star, coerces);
-        return update.copy(update.condition(), values, star);
+        Seq values = SparkApi.alignUpdate(columns, given, star, coerces);
+        return SparkApi.updateAction(update.condition(), values, star);
       }
       if (!(action instanceof InsertAction)) return action;
       InsertAction insert = (InsertAction) action;
       Seq given = insert.assignments().isEmpty() ? byName(columns, source) : insert.assignments();
-      return insert.copy(insert.condition(), AssignmentUtils.alignInsertAssignments(columns, given, coerces));
+      return insert.copy(insert.condition(), SparkApi.alignInsert(columns, given, coerces));
     } catch (Exception e) {
       if (!(e instanceof AnalysisException)) CatalogRequest.raise(e);
       AnalysisException wrong = (AnalysisException) e;
@@ -503,7 +502,7 @@ public class RowChangePlan {
     scala.collection.Iterator each = actions.iterator();
     while (each.hasNext()) {
       Object one = each.next();
-      if (one instanceof UpdateStarAction) one = new UpdateAction(((UpdateStarAction) one).condition(), NONE, true);
+      if (one instanceof UpdateStarAction) one = SparkApi.updateAction(((UpdateStarAction) one).condition(), NONE, true);
       if (one instanceof InsertStarAction) one = new InsertAction(((InsertStarAction) one).condition(), NONE);
       all.add(one);
     }

@@ -12,6 +12,7 @@ import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias$;
 import org.apache.spark.sql.catalyst.plans.logical.UnresolvedWith;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
 import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.command.CreateTableLikeCommand;
 import org.apache.spark.sql.execution.command.ExplainCommand;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
@@ -65,8 +66,19 @@ class RowChanges {
 
     private LogicalPlan made(Object node) {
       if (node instanceof SingleStatement) return inScript((SingleStatement) node);
+      if (node instanceof CreateTableLikeCommand && !CatalogApi.HAS_LIKE) refuse((CreateTableLikeCommand) node);
       LogicalPlan change = alone(node);
       return change == null ? null : RowChangeCommand.of(session, sql, change);
+    }
+
+    /** Before Spark 4.2 a table made like another is an entry of Spark's own catalog: without a log it is not one of ours. */
+    private void refuse(CreateTableLikeCommand command) {
+      boolean named = command.provider().isDefined() && TableRelation.isFormat((String) command.provider().get());
+      if (!named && (command.provider().isDefined() || RowChangeCommand.relation(session, command.sourceTable().nameParts()) == null)) return;
+      throw new StatementError(
+          "UNSUPPORTED",
+          "CREATE TABLE " + command.targetTable() + " LIKE " + command.sourceTable() + " needs Spark 4.2 or newer: this is "
+              + session.version() + ". List the columns instead: CREATE TABLE ... (...) USING indextables.");
     }
 
     /** A statement of a script runs after those before it, which may make its table: that is looked up when it runs. */

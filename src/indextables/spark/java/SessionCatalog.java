@@ -1,5 +1,6 @@
 package indextables;
 
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.TableIdentifier;
@@ -7,14 +8,11 @@ import org.apache.spark.sql.catalyst.catalog.CatalogStorageFormat;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.catalog.CatalogTableType;
 import org.apache.spark.sql.classic.SparkSession;
-import org.apache.spark.sql.connector.catalog.DelegatingCatalogExtension;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.StagedTable;
-import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableChange;
-import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
@@ -25,7 +23,7 @@ import org.apache.spark.sql.types.StructType;
  *
  *   spark.sql.catalog.spark_catalog = indextables.SessionCatalog
  */
-public class SessionCatalog extends DelegatingCatalogExtension implements StagingTableCatalog {
+public class SessionCatalog extends CatalogApi.Session {
   private static boolean isOurs(Map properties) {
     Object provider = properties.get("provider");
     return provider != null && TableRelation.isFormat(provider.toString());
@@ -101,18 +99,13 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     return made;
   }
 
-  public org.apache.spark.sql.connector.catalog.Table createTable(Identifier id, TableInfo info) throws org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException, org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {
-    return createTable(id, info.columns(), info.partitions(), info.properties());
-  }
-
-  public org.apache.spark.sql.connector.catalog.Table createTableLike(
-      Identifier id, TableInfo info, org.apache.spark.sql.connector.catalog.Table source) throws org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException, org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {
-    Map properties = new HashMap(info.properties());
+  org.apache.spark.sql.connector.catalog.Table like(
+      Identifier id, org.apache.spark.sql.connector.catalog.Column[] columns, Transform[] partitions, Map given, org.apache.spark.sql.connector.catalog.Table source) throws org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException, org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {
+    Map properties = new HashMap(given);
     if (!properties.containsKey("provider") && source instanceof NamedTable) properties.put("provider", TableRelation.FORMAT);
-    if (!isOurs(properties)) return super.createTableLike(id, info, source);
+    if (!isOurs(properties)) return null;
     refuseTaken(id);
-    Map definition =
-        TableDefinition.of(newPlace(id, properties), info.columns(), info.partitions(), properties, "create");
+    Map definition = TableDefinition.of(newPlace(id, properties), columns, partitions, properties, "create");
     NamedTable made = new NamedTable(shown(id), CatalogRequest.answer("create", WarehouseCatalog.like(definition, source)));
     registered(id, made, properties);
     return made;
@@ -127,24 +120,17 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     boolean external = properties.containsKey("location");
     java.net.URI place = new org.apache.hadoop.fs.Path(table.path).toUri();
     if (place.getScheme() == null) place = new java.net.URI("file", null, place.getPath(), null);
-    scala.Option none = scala.Option.empty();
-    CatalogStorageFormat storage =
-        new CatalogStorageFormat(scala.Option.apply(place), none, none, none, false, CatalogTable.apply$default$12(), none);
-    CatalogTable entry =
-        new CatalogTable(
-            v1(id),
-            external ? CatalogTableType.EXTERNAL() : CatalogTableType.MANAGED(),
-            storage,
-            new StructType(),
-            scala.Option.apply(TableRelation.FORMAT),
-            CatalogTable.apply$default$6(), CatalogTable.apply$default$7(), CatalogTable.apply$default$8(),
-            CatalogTable.apply$default$9(), CatalogTable.apply$default$10(), CatalogTable.apply$default$11(),
-            CatalogTable.apply$default$12(), CatalogTable.apply$default$13(), CatalogTable.apply$default$14(),
-            scala.Option.apply(properties.get("comment")),
-            CatalogTable.apply$default$16(), CatalogTable.apply$default$17(), CatalogTable.apply$default$18(),
-            CatalogTable.apply$default$19(), CatalogTable.apply$default$20(), CatalogTable.apply$default$21(),
-            CatalogTable.apply$default$22());
-    SparkSession.active().sessionState().catalog().createTable(entry, false, false);
+    Object none = scala.Option.empty();
+    Object[] storage = {scala.Option.apply(place), none, none, none, Boolean.FALSE, scala.collection.immutable.Map$.MODULE$.empty()};
+    Object[] entry = new Object[15];
+    Arrays.fill(entry, SparkApi.DEFAULT);
+    entry[0] = v1(id);
+    entry[1] = external ? CatalogTableType.EXTERNAL() : CatalogTableType.MANAGED();
+    entry[2] = SparkApi.construct(CatalogStorageFormat.class, storage);
+    entry[3] = new StructType();
+    entry[4] = scala.Option.apply(TableRelation.FORMAT);
+    entry[14] = scala.Option.apply(properties.get("comment"));
+    SparkSession.active().sessionState().catalog().createTable((CatalogTable) SparkApi.construct(CatalogTable.class, entry), false, false);
   }
 
   private static void registered(Identifier id, NamedTable table, Map properties) {
@@ -162,27 +148,15 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     return staged(id, columns, partitions, located(properties), "create");
   }
 
-  public StagedTable stageCreate(Identifier id, TableInfo info) throws org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException, org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {
-    return stageCreate(id, info.columns(), info.partitions(), info.properties());
-  }
-
   public StagedTable stageReplace(
       Identifier id, org.apache.spark.sql.connector.catalog.Column[] columns, Transform[] partitions, Map properties) throws org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException, org.apache.spark.sql.catalyst.analysis.NoSuchTableException {
     if (!tableExists(id)) throw new org.apache.spark.sql.catalyst.analysis.NoSuchTableException(id);
     return replacement(id, columns, partitions, properties);
   }
 
-  public StagedTable stageReplace(Identifier id, TableInfo info) throws org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException, org.apache.spark.sql.catalyst.analysis.NoSuchTableException {
-    return stageReplace(id, info.columns(), info.partitions(), info.properties());
-  }
-
   public StagedTable stageCreateOrReplace(
       Identifier id, org.apache.spark.sql.connector.catalog.Column[] columns, Transform[] partitions, Map properties) throws org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {
     return replacement(id, columns, partitions, properties);
-  }
-
-  public StagedTable stageCreateOrReplace(Identifier id, TableInfo info) throws org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {
-    return replacement(id, info.columns(), info.partitions(), info.properties());
   }
 
   private StagedTable replacement(

@@ -35,9 +35,9 @@ public class SessionSource extends UserDefinedPythonDataSource {
     SparkSession spark = (SparkSession) session;
     if (SESSIONS.put(spark, Boolean.TRUE) != null) return;
     SessionSource ours = new SessionSource((PythonFunction) source);
-    spark.sessionState().dataSourceManager().registerDataSource(TableRelation.FORMAT, ours);
+    SparkApi.register(spark, TableRelation.FORMAT, ours);
     for (int i = 0; i < TableRelation.OTHER_NAMES.length; i++)
-      spark.sessionState().dataSourceManager().registerDataSource(TableRelation.OTHER_NAMES[i], ours);
+      SparkApi.register(spark, TableRelation.OTHER_NAMES[i], ours);
   }
 
   /**

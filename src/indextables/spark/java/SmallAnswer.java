@@ -52,7 +52,7 @@ public class SmallAnswer implements LocalScan, SupportsReportStatistics {
 
   private InternalRow[] decoded(byte[] arrow) {
     scala.collection.Iterator each =
-        (scala.collection.Iterator) ArrowConverters$.MODULE$.fromIPCStream(arrow)._1();
+        (scala.collection.Iterator) ArrowConverters$.MODULE$.fromIPCStreamWithIterator(arrow, null)._1();
     UnsafeProjection projection = UnsafeProjection.create(columns);
     List all = new ArrayList();
     while (each.hasNext()) all.add(((UnsafeRow) projection.apply(each.next())).copy());

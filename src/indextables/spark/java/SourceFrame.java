@@ -3,7 +3,6 @@ package indextables;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.SparkSession;
-import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -12,12 +11,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 public class SourceFrame {
   public static Object of(Object session, String schema, Object options) {
     Object relation =
-        DataSourceV2Relation.create(
-            new TableRelation((StructType) DataType.fromJson(schema)),
-            scala.Option.empty(),
-            scala.Option.empty(),
-            new CaseInsensitiveStringMap((Map) options),
-            scala.Option.empty());
+        TableRelation.of(
+            new TableRelation((StructType) DataType.fromJson(schema)), new CaseInsensitiveStringMap((Map) options));
     return org.apache.spark.sql.classic.Dataset.ofRows((SparkSession) session, (LogicalPlan) relation);
   }
 }

@@ -42,7 +42,7 @@ public class StatementCommand extends LogicalPlan implements LeafRunnableCommand
   public Seq run(org.apache.spark.sql.SparkSession session) {
     SparkSession spark = (SparkSession) session;
     Seq rows = rows(spark);
-    if (!name.isEmpty()) spark.sharedState().cacheManager().recacheTableOrView(spark, name, false);
+    if (!name.isEmpty()) SparkApi.recache(spark, name);
     return rows;
   }
 

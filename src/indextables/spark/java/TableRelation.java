@@ -3,9 +3,9 @@ package indextables;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.Map;
+import org.apache.spark.sql.catalyst.types.DataTypeUtils;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
-import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
 import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.StructField;
@@ -39,8 +39,8 @@ public class TableRelation extends PythonTable {
     this.stored = stored;
   }
 
-  static PythonDataSourceV2 source() {
-    PythonDataSourceV2 source = new PythonDataSourceV2();
+  static PlannedSource source() {
+    PlannedSource source = new PlannedSource();
     source.setShortName(FORMAT);
     return source;
   }
@@ -112,26 +112,26 @@ public class TableRelation extends PythonTable {
   }
 
   private static DataSourceV2Relation copied(DataSourceV2Relation from, Object table, Map options) {
-    DataSourceV2Relation made =
-        new DataSourceV2Relation(
-            (org.apache.spark.sql.connector.catalog.Table) table,
-            from.output(),
-            from.catalog(),
-            from.identifier(),
-            new CaseInsensitiveStringMap(options),
-            from.timeTravelSpec());
+    Object[] parts = (Object[]) from.productIterator().toArray(scala.reflect.ClassTag$.MODULE$.Object());
+    parts[0] = table;
+    parts[4] = new CaseInsensitiveStringMap(options);
+    DataSourceV2Relation made = (DataSourceV2Relation) SparkApi.construct(DataSourceV2Relation.class, parts);
     made.copyTagsFrom(from);
     return made;
   }
 
+  /** A relation that returns all columns of a table. */
+  static DataSourceV2Relation of(TableRelation table, CaseInsensitiveStringMap options) {
+    return relation(table, DataTypeUtils.toAttributes(table.schema()), options);
+  }
+
   /** A relation that returns given columns of a table, of which it stores some. */
   static DataSourceV2Relation of(StructType schema, StructType stored, Seq output, Map options) {
-    return new DataSourceV2Relation(
-        new TableRelation(schema, stored),
-        output,
-        scala.Option.empty(),
-        scala.Option.empty(),
-        new CaseInsensitiveStringMap(options),
-        scala.Option.empty());
+    return relation(new TableRelation(schema, stored), output, new CaseInsensitiveStringMap(options));
+  }
+
+  private static DataSourceV2Relation relation(TableRelation table, Seq output, CaseInsensitiveStringMap options) {
+    Object[] parts = {table, output, scala.Option.empty(), scala.Option.empty(), options};
+    return (DataSourceV2Relation) SparkApi.construct(DataSourceV2Relation.class, parts);
   }
 }

@@ -7,7 +7,6 @@ import java.util.Map;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.plans.logical.AddCheckConstraint;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
@@ -29,7 +28,7 @@ public class TableRule extends Rule {
   public TreeNode apply(TreeNode plan) {
     LogicalPlan given = (LogicalPlan) plan;
     if (RowChanges.isOne(given)) refuseUnread((LogicalPlan) given.children().head());
-    if (given instanceof AddCheckConstraint) return given; // Spark wants the table as it was named; the catalog refuses it
+    if (SparkApi.addsConstraint(given)) return given; // Spark wants the table as it was named; the catalog refuses it
     if (SearchGuard.searches(given)) given = CachedTable.read(given);
     LogicalPlan changed = (LogicalPlan) given.transformDown(new Change());
     // Only then: a search that still waits for its table would have to look through Spark's own scan for it.

@@ -6,7 +6,6 @@ import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
-import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
@@ -14,12 +13,12 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 public class TableScan implements Scan, SupportsReportStatistics {
   private static final String[] TOLD = {"path", "versionAsOf", "query", "searches", "matches", "where", "filters", "limit", "aggregation", "order", "rows"};
   private final Scan scan;
-  private final PythonDataSourceV2 source;
+  private final PlannedSource source;
   private final CaseInsensitiveStringMap options;
   private boolean planned;
   private AnswerSize size;
 
-  TableScan(Scan scan, PythonDataSourceV2 source, CaseInsensitiveStringMap options, AnswerSize size) {
+  TableScan(Scan scan, PlannedSource source, CaseInsensitiveStringMap options, AnswerSize size) {
     this.scan = scan;
     this.source = source;
     this.options = options;

@@ -17,7 +17,6 @@ import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.connector.read.SupportsPushDownTopN;
 import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
-import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonScanBuilder;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.MapType;
@@ -170,7 +169,7 @@ class TableScanBuilder
     if (!pushed.containsKey("aggregation")) RowMetadata.check(wanted, stored, told);
     size = AnswerSize.of(wanted, told, false);
     if (size != null && size.small) return new SmallAnswer(wanted, told, size);
-    PythonDataSourceV2 source = TableRelation.source();
+    PlannedSource source = TableRelation.source();
     Scan scan = new PythonScanBuilder(source, TableRelation.FORMAT, wanted, told).build();
     return new TableScan(scan, source, told, size);
   }

@@ -12,11 +12,9 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.NamespaceChange;
 import org.apache.spark.sql.connector.catalog.StagedTable;
-import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
 import org.apache.spark.sql.connector.catalog.TableCatalogCapability;
 import org.apache.spark.sql.connector.catalog.TableChange;
-import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
@@ -27,7 +25,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  *   spark.sql.catalog.lake = indextables.WarehouseCatalog
  *   spark.sql.catalog.lake.warehouse = /data/lake
  */
-public class WarehouseCatalog implements StagingTableCatalog, SupportsNamespaces {
+public class WarehouseCatalog extends CatalogApi.Folders implements SupportsNamespaces {
   private static final String LOG = "_transaction_log";
   private String name;
   private String root;
@@ -153,10 +151,6 @@ public class WarehouseCatalog implements StagingTableCatalog, SupportsNamespaces
     return name + "." + id.toString();
   }
 
-  private Map definition(Identifier id, TableInfo info, String mode) {
-    return definition(id, info.columns(), info.partitions(), info.properties(), mode);
-  }
-
   private Map definition(
       Identifier id, org.apache.spark.sql.connector.catalog.Column[] columns, Transform[] partitions, Map properties, String mode) {
     Object location = properties.get("location");
@@ -177,10 +171,6 @@ public class WarehouseCatalog implements StagingTableCatalog, SupportsNamespaces
     return TableDefinition.of(place, columns, partitions, properties, mode);
   }
 
-  public org.apache.spark.sql.connector.catalog.Table createTable(Identifier id, TableInfo info) throws org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException {
-    return created(id, definition(id, info, "create"));
-  }
-
   public org.apache.spark.sql.connector.catalog.Table createTable(
       Identifier id, org.apache.spark.sql.connector.catalog.Column[] columns, Transform[] partitions, Map properties) throws org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException {
     return created(id, definition(id, columns, partitions, properties, "create"));
@@ -196,9 +186,9 @@ public class WarehouseCatalog implements StagingTableCatalog, SupportsNamespaces
     }
   }
 
-  public org.apache.spark.sql.connector.catalog.Table createTableLike(
-      Identifier id, TableInfo info, org.apache.spark.sql.connector.catalog.Table source) throws org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException {
-    return created(id, like(definition(id, info, "create"), source));
+  org.apache.spark.sql.connector.catalog.Table like(
+      Identifier id, org.apache.spark.sql.connector.catalog.Column[] columns, Transform[] partitions, Map properties, org.apache.spark.sql.connector.catalog.Table source) throws org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException {
+    return created(id, like(definition(id, columns, partitions, properties, "create"), source));
   }
 
   /** A definition with the index of the table that it is made like. */
@@ -218,10 +208,6 @@ public class WarehouseCatalog implements StagingTableCatalog, SupportsNamespaces
     }
   }
 
-  public StagedTable stageCreate(Identifier id, TableInfo info) throws org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException {
-    return stageCreate(id, info.columns(), info.partitions(), info.properties());
-  }
-
   public StagedTable stageReplace(
       Identifier id, org.apache.spark.sql.connector.catalog.Column[] columns, Transform[] partitions, Map properties) throws org.apache.spark.sql.catalyst.analysis.NoSuchTableException {
     try {
@@ -233,17 +219,9 @@ public class WarehouseCatalog implements StagingTableCatalog, SupportsNamespaces
     }
   }
 
-  public StagedTable stageReplace(Identifier id, TableInfo info) throws org.apache.spark.sql.catalyst.analysis.NoSuchTableException {
-    return stageReplace(id, info.columns(), info.partitions(), info.properties());
-  }
-
   public StagedTable stageCreateOrReplace(
       Identifier id, org.apache.spark.sql.connector.catalog.Column[] columns, Transform[] partitions, Map properties) {
     return StagedNamedTable.of(shown(id), definition(id, columns, partitions, properties, "create or replace"), null);
-  }
-
-  public StagedTable stageCreateOrReplace(Identifier id, TableInfo info) {
-    return stageCreateOrReplace(id, info.columns(), info.partitions(), info.properties());
   }
 
   public org.apache.spark.sql.connector.catalog.Table alterTable(Identifier id, TableChange[] changes) throws org.apache.spark.sql.catalyst.analysis.NoSuchTableException {

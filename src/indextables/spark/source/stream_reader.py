@@ -26,17 +26,17 @@ import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import replace
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    ReadMaxFiles,
-    SupportsTriggerAvailableNow,
-)
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from indextables.config.spark import SparkReadSettings
-from indextables.errors import ConflictError, InvalidInputError, NotFoundError, RefusedError, VersionNotFoundError
+from indextables.errors import (
+    ConflictError,
+    InvalidInputError,
+    NotFoundError,
+    RefusedError,
+    UnsupportedError,
+    VersionNotFoundError,
+)
 from indextables.handle import version_of
 from indextables.model.actions import AddAction, RemoveAction
 from indextables.model.arguments import to_epoch_ms
@@ -57,6 +57,14 @@ from indextables.query.change_feed import (
 )
 from indextables.query.plan import ScanPlan, entries
 from indextables.query.task import ScanTask
+from indextables.spark.compat import (
+    STREAMS_HAVE_LIMITS,
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    SupportsTriggerAvailableNow,
+)
 from indextables.spark.error_texts import plain_errors
 from indextables.spark.schemas import SparkBatches, path_in
 from indextables.spark.source.options import ReadRequest, SourceOptions
@@ -87,6 +95,13 @@ class StreamOptions(Struct, frozen=True):
         if request.searches:
             raise InvalidInputError(
                 "A stream has no limit, scores or snippets.", hint="Use query and where alone to filter a stream."
+            )
+        limits = [name for name in ("maxFilesPerTrigger", "maxBytesPerTrigger") if options.text(name) is not None]
+        if limits and not STREAMS_HAVE_LIMITS:
+            raise UnsupportedError(
+                f"{limits[0]} needs Spark 4.2 or newer: older versions do not pass the start of a batch to the stream.",
+                hint="Leave it out: each batch then reads everything that is there.",
+                key=limits[0],
             )
         feed = options.flag("readChangeFeed")
         if feed and (request.query is not None or request.where is not None):
@@ -256,6 +271,13 @@ class StreamFiles:
     def newest_version(self) -> int:
         """The newest version of the table."""
         return self.table().version
+
+    def newest_offset(self) -> Offset:
+        """The end of the newest version, for a Spark that does not pass the start of a batch."""
+        table = self.table()
+        end = Offset(table.version, table=table.metadata.id)
+        version = self._check_history(table, end)
+        return end if version is None else replace(end, txn=version.info.txn_id)
 
     def advance(
         self, start: Offset, until: int, *, max_files: int | None = None, max_bytes: int | None = None
@@ -485,8 +507,12 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if size is None else ReadMaxBytes(size)
 
     @plain_errors
-    def latestOffset(self, start: dict[str, object], limit: ReadLimit) -> dict[str, object]:  # noqa: N802
-        """How far the next batch goes."""
+    def latestOffset(  # noqa: N802
+        self, start: dict[str, object] | None = None, limit: ReadLimit | None = None
+    ) -> dict[str, object]:
+        """How far the next batch goes; without the start of the batch (before Spark 4.2) to the newest version."""
+        if start is None:
+            return self._files.newest_offset().to_dict()
         most_files = limit.max_files if isinstance(limit, ReadMaxFiles) else None
         most_bytes = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
         until = self._files.newest_version() if self._until is None else self._until

@@ -23,7 +23,7 @@ from uuid import UUID
 import pyarrow as pa
 from msgspec.structs import replace
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from indextables import config
@@ -37,6 +37,7 @@ from indextables.model.conflicts import Operation
 from indextables.model.predicate import Where, all_of
 from indextables.operations.prose import ProseSample, log_prose_hint
 from indextables.operations.row_write import RowWrite
+from indextables.spark.compat import DataSourceStreamArrowWriter
 from indextables.spark.error_texts import plain_errors
 from indextables.spark.overwrites import (
     OVERWRITE_MODE,

@@ -1,0 +1,119 @@
+"""What differs between the versions of PySpark that the package runs on; no other Python module asks for the version.
+
+`spark/java/SparkApi.java` and the folders `spark/java/since_*` do the same for the classes in the driver.
+"""
+
+from __future__ import annotations
+
+import pickle
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyspark
+from pyspark.serializers import CPickleSerializer
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.pandas import types as arrow_types
+from pyspark.sql.types import StructType
+
+
+def minor_version(text: str) -> tuple[int, int]:
+    """The first two numbers of a version: (4, 1) of `4.1.4` and of `since_4_1`."""
+    major, minor = text.removeprefix("since_").replace("_", ".").split(".")[:2]
+    return int(major), int(minor)
+
+
+SPARK = minor_version(pyspark.__version__)
+"""The version of the PySpark that is installed."""
+OLDEST, NEWEST = (4, 0), (4, 3)
+"""The versions that the tests run on."""
+JAVA = (17, 21) if SPARK < (4, 1) else (17, 21, 25)
+"""The versions of Java that Spark runs on."""
+
+if TYPE_CHECKING or SPARK >= (4, 2):
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxBytes,
+        ReadMaxFiles,
+        SupportsTriggerAvailableNow,
+    )
+else:
+    # Spark 4.0 and 4.1 ask a stream only for its newest offset: they never call what takes or returns a limit.
+
+    class ReadLimit:
+        """How much one batch of a stream takes."""
+
+    class ReadAllAvailable(ReadLimit):
+        """Everything that is there."""
+
+    class ReadMaxFiles(ReadLimit):
+        """A number of files."""
+
+        def __init__(self, max_files: int) -> None:
+            self.max_files = max_files
+
+    class ReadMaxBytes(ReadLimit):
+        """A number of bytes."""
+
+        def __init__(self, max_bytes: int) -> None:
+            self.max_bytes = max_bytes
+
+    class SupportsTriggerAvailableNow:
+        """A stream that can be read up to where it ends now."""
+
+
+STREAMS_HAVE_LIMITS = SPARK >= (4, 2)
+"""Whether Spark passes the start of a batch and its limit to a stream reader."""
+
+if TYPE_CHECKING or SPARK >= (4, 1):
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter
+else:
+    from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
+
+    class DataSourceStreamArrowWriter(DataSourceStreamWriter, DataSourceArrowWriter):
+        """A stream writer that Spark 4.0 gives Arrow batches, as it gives them to a batch writer of this kind."""
+
+
+def to_arrow_schema(schema: StructType) -> pa.Schema:
+    """The Arrow schema of the batches that Spark expects of a reader."""
+    if SPARK >= (4, 2):
+        return arrow_types.to_arrow_schema(schema, timezone="UTC")
+    return arrow_types.to_arrow_schema(schema, timestamp_utc=True)  # type: ignore[call-arg]  # PySpark 4.0 and 4.1
+
+
+def read_function(reader: DataSourceReader) -> Callable[[Iterator[pa.RecordBatch]], Iterator[Any]]:
+    """The function that Spark's workers call with a batch that holds one pickled partition."""
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[Any]:
+        partitions = [value.as_py() for batch in batches for value in batch.column(0)]
+        return reader.read(pickle.loads(partitions[0]))
+
+    return read
+
+
+def pack_read(reader: DataSourceReader, schema: StructType) -> bytes:
+    """A planned read for the driver (`PlannedRead.java`): its function, then its partitions, each with its length."""
+    partitions: Sequence[InputPartition] = reader.partitions() or [InputPartition(None)]
+    pickler: Any = CPickleSerializer()
+    pieces = [pickler.dumps((read_function(reader), schema)), *(pickler.dumps(one) for one in partitions)]
+    return b"".join(struct.pack(">i", len(piece)) + piece for piece in pieces)
+
+
+__all__ = [
+    "JAVA",
+    "NEWEST",
+    "OLDEST",
+    "SPARK",
+    "STREAMS_HAVE_LIMITS",
+    "DataSourceStreamArrowWriter",
+    "ReadAllAvailable",
+    "ReadLimit",
+    "ReadMaxBytes",
+    "ReadMaxFiles",
+    "SupportsTriggerAvailableNow",
+    "minor_version",
+    "pack_read",
+    "to_arrow_schema",
+]
