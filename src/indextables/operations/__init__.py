@@ -1,1 +1,1 @@
-"""Upkeep of a table: each verb is plan() -> plan, run(plan) -> report."""
+"""Operations on a table: each verb has plan() -> plan and run(plan) -> report."""

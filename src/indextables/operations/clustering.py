@@ -1,7 +1,8 @@
-"""Clustering: which splits a sorted merge takes together, and how well the splits of a table are separated.
+"""Clustering: which splits a sorted merge combines, and how well the splits of a table are
+separated.
 
-Splits are laid out by the bounds of the first column to sort by. Those whose bounds overlap are merged together and cut
-anew; one that stands alone and is large enough is left as it is.
+Splits are ordered by their bounds of the first sort column. Overlapping ones are merged and cut
+again; a split that overlaps with none and is large enough stays.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from indextables.model.schema import find_column
 from indextables.splits.write.merge import check_sortable
 
 FAN = 10
-"""Times the target size that is sorted at once: so many splits come of one group, and lie side by side."""
+"""Number of target sizes sorted at once: a group produces this many adjacent splits."""
 Extent = tuple[Any, Any] | None
-"""The least and the greatest value of a column in a split; None if they are not known."""
+"""Minimum and maximum of a column in a split; None if unknown."""
 
 
 def sort_columns(schema: pa.Schema, order_by: str | Sequence[str]) -> tuple[str, ...]:
-    """The columns to sort by, as the schema spells them."""
+    """Return the sort columns in the schema's spelling."""
     columns: list[str] = []
     for text in names_of(order_by):
         name, _, direction = text.rpartition(" ")
@@ -47,13 +48,13 @@ def sort_columns(schema: pa.Schema, order_by: str | Sequence[str]) -> tuple[str,
 
 
 def names_of(order_by: str | Sequence[str]) -> list[str]:
-    """What to sort by, as a list; an `asc` behind a name says nothing."""
+    """Return the sort columns as a list. A trailing `asc` has no effect."""
     given = [order_by] if isinstance(order_by, str) else list(order_by)
     return [str(text).strip().removesuffix(" asc") for text in given]
 
 
 def extents(files: pa.Table, column: str, schema: pa.Schema, partition_columns: Sequence[str]) -> dict[str, Extent]:
-    """By the path of each split, the bounds of a column in it."""
+    """Return the bounds of a column in each split by path."""
     ranges = _range(files, column, schema, partition_columns)
     paths, lows, highs = files.column("path").to_pylist(), ranges.low.to_pylist(), ranges.high.to_pylist()
     known = zip(paths, lows, highs, strict=True)
@@ -65,7 +66,7 @@ def _range(files: pa.Table, column: str, schema: pa.Schema, partition_columns: S
 
 
 class Extended(Struct, frozen=True):
-    """What packing splits into groups needs to know of each: size, rows, bounds, and whether it is large enough."""
+    """A split's size, rows, bounds, and whether it is large enough, for grouping."""
 
     size: int
     rows: int
@@ -76,10 +77,10 @@ class Extended(Struct, frozen=True):
 def packed(
     splits: Sequence[Extended], *, target_bytes: int, limit_bytes: int, limit_splits: int, limit_rows: int
 ) -> Iterator[list[int]]:
-    """Groups of splits, by their numbers, in the order of their bounds.
+    """Return groups of splits by number, in the order of their bounds.
 
-    A group ends where it has reached the target and the next split begins behind it, or where it would be too much. A large
-    split that overlaps with no other is in none. Splits without bounds come last, the small ones.
+    A group ends at the target size if the next split begins after it, or at the size limit. A large
+    split without overlap is in no group. Small splits without bounds come last.
     """
     known = sorted((n for n, s in enumerate(splits) if s.extent is not None), key=lambda n: (*_ends(splits[n]), n))
     unknown = [n for n, s in enumerate(splits) if s.extent is None and not s.is_large]
@@ -104,7 +105,9 @@ def packed(
 
 
 def _components(splits: Sequence[Extended], order: Sequence[int]) -> Iterator[list[int]]:
-    """Runs of splits in which each overlaps with one before it. To touch is not to overlap."""
+    """Return runs of splits in which each overlaps with an earlier one. Touching is not
+    overlapping.
+    """
     run: list[int] = []
     high: Any = None
     for number in order:
@@ -126,8 +129,9 @@ def _ends(split: Extended) -> tuple[Any, Any]:
 class Separation(Struct, frozen=True):
     """How well splits are separated by a column.
 
-    `depth` is the mean, over all splits with bounds, of how many of them may hold a value of a split's own range: 1 is
-    perfect, the number of splits the worst. `alone` is the number of splits whose range no other overlaps.
+    `depth` is the mean, over all splits with bounds, of how many of them may hold a value of a
+    split's range: 1 is perfect, the number of splits the worst. `alone` is the number of splits
+    without overlap.
     """
 
     column: str
@@ -139,7 +143,7 @@ class Separation(Struct, frozen=True):
 
 
 def separation(files: pa.Table, column: str, schema: pa.Schema, partition_columns: Sequence[str]) -> Separation:
-    """The separation of a file list by a column; partitions are separate by themselves."""
+    """Return the separation of a file list by a column. Partitions are separate."""
     ranges = _range(files, column, schema, partition_columns)
     usable = pc.and_(pc.is_valid(ranges.low), pc.is_valid(ranges.high)).to_numpy(zero_copy_only=False)
     parts: dict[tuple[Any, ...], list[int]] = {}
@@ -158,7 +162,9 @@ def separation(files: pa.Table, column: str, schema: pa.Schema, partition_column
 
 
 def _depths(ranges: ColumnRange, numbers: Sequence[int]) -> list[int]:
-    """For each split of a partition: itself and those that overlap with it."""
+    """Return for each split of a partition the number of splits that overlap with it, itself
+    included.
+    """
     chosen = pa.array(numbers)
     lows, highs = ranges.low.take(chosen), ranges.high.take(chosen)
     places = pa.concat_arrays([lows, highs]).dictionary_encode()
@@ -178,6 +184,6 @@ def _depths(ranges: ColumnRange, numbers: Sequence[int]) -> list[int]:
 def overview(
     files: pa.Table, columns: Sequence[str], schema: pa.Schema, partition_columns: Sequence[str]
 ) -> list[Mapping[str, Any]]:
-    """The separation by several columns, as plain values."""
+    """Return the separation by several columns as plain values."""
     found = [separation(files, column, schema, partition_columns) for column in columns]
     return [asdict(one) for one in found]

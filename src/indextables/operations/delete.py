@@ -1,8 +1,9 @@
-"""Deleting rows, in one version: a split that holds a few of them gets a deletion vector, one with many is written anew.
+"""Delete rows in one version: a split that loses few rows gets a deletion vector, one that loses
+many is rewritten.
 
-What the log can tell is not read: a split all of whose rows match is just removed, one that cannot match is left alone. Of
-the others a `DeleteTask`, which is plain values and travels by pickle, finds out which rows match. Retention by time says
-which rows are too old, by the table's own settings and a clock that is given.
+The log decides what it can: a split whose rows all match is removed unread, one that cannot match
+stays. A picklable `DeleteTask` finds the matching rows of the others. Retention by time computes
+its condition from the table's settings and a given clock.
 """
 
 from __future__ import annotations
@@ -46,16 +47,18 @@ from indextables.storage.vector_files import VectorWriter
 
 
 class DeleteOutcome(Struct, frozen=True):
-    """What became of a split: `deleted` of its rows match; `added` holds the others, if it was written anew."""
+    """Result for one split: `deleted` of its rows match; `added` holds the others if it was
+    rewritten.
+    """
 
     path: str
     deleted: int
     added: AddAction | None = None
     places: bytes | None = None
-    """Where the rows are in the file, as a bitmap, if a vector is to name them."""
+    """Row numbers in the file as a bitmap, if a vector is to name them."""
     stored_rows: int = 0
     vector: WrittenVector | None = None
-    """The vector that names them, if it is written already; `places` is None then."""
+    """The vector that names them, if it is already written; `places` is None then."""
 
 
 class DeleteTask(Struct, frozen=True):
@@ -67,12 +70,12 @@ class DeleteTask(Struct, frozen=True):
     where: Predicate | None
     query: Query | None
     vector_share: float = 0.0
-    """The share of the file's rows up to which they are not written anew."""
+    """Maximum share of the file's rows in a vector; above it the split is rewritten."""
     places: bytes | None = None
-    """Where the rows are in the file, if that is known already."""
+    """Row numbers in the file, if already known."""
 
     def run(self, *, store: Store | None = None, naming: Naming | None = None) -> DeleteOutcome:
-        """Find the rows; write the others anew where there are many to delete."""
+        """Find the rows, and rewrite the split if many are deleted."""
         decided = self._decide()
         if decided is not None:
             return decided
@@ -105,7 +108,9 @@ class DeleteTask(Struct, frozen=True):
         return DeleteOutcome(self.source.path, len(rows), added)
 
     def _decide(self) -> DeleteOutcome | None:
-        """The outcome where the log and the known row numbers suffice; None if the split must be opened."""
+        """Return the outcome if the log and the known row numbers suffice, or None if the split
+        must be opened.
+        """
         stored = self.source.stored_records
         if self.places is None or not stored:
             return None
@@ -126,12 +131,16 @@ class DeleteTask(Struct, frozen=True):
 
 
 class VectorTask(Struct, frozen=True):
-    """Deletes rows of some splits and writes their vectors where it runs, in one file: no row number leaves the worker."""
+    """Deletes rows of some splits and writes their vectors to one file in the worker, so that no
+    row number leaves it.
+    """
 
     parts: tuple[DeleteTask, ...]
 
     def run(self, *, store: Store | None = None) -> list[DeleteOutcome]:
-        """The outcomes, in the order of the parts. If one fails, what was written for the others is deleted."""
+        """Return the outcomes in the order of the parts. If one fails, the files written for the
+        others are deleted.
+        """
         if not self.parts:
             return []
         split_store = store or open_table_store(self.parts[0].rewriter.spec)
@@ -164,9 +173,9 @@ class VectorTask(Struct, frozen=True):
 
 
 class DeleteReport(Report, frozen=True):
-    """What was deleted, or would be. Of the splits that a dry run would look into, some may turn out to stay.
+    """What was, or would be, deleted. A dry run may count splits that turn out to stay.
 
-    `splits_masked` kept their files: a deletion vector names the rows that went.
+    `splits_masked` kept their files: a deletion vector names the deleted rows.
     """
 
     table_path: str
@@ -180,7 +189,7 @@ class DeleteReport(Report, frozen=True):
 
 
 class DeletePlan(Report, frozen=True):
-    """The splits that go whole, and those that must be looked into."""
+    """The splits that are removed whole, and those that must be read."""
 
     table_path: str
     version: int
@@ -188,18 +197,18 @@ class DeletePlan(Report, frozen=True):
     query: Query | None
     removed_splits: tuple[str, ...]
     removed_rows: int | None
-    """Rows of the splits that go whole; None if the log does not say."""
+    """Rows of the splits that are removed whole; None if the log has no counts."""
     candidates: tuple[str, ...]
     sources: tuple[ListedSplit, ...]
     read: Snapshot
     vectors: Mapping[str, str | None]
     """The deletion vectors of all these splits, as they were read."""
     places: Mapping[str, bytes] = {}
-    """Where the rows to delete are in the files of splits, where that is known already."""
+    """Row numbers to delete in the files of splits, if already known."""
     hidden: ClassVar[tuple[str, ...]] = ("sources", "read", "vectors", "places")
 
     def preview(self, rows: int) -> DeleteReport:
-        """What a dry run reports, given how many rows match."""
+        """Return the report of a dry run, given how many rows match."""
         message = "No row matches."
         if rows:
             message = (
@@ -213,7 +222,7 @@ class DeletePlan(Report, frozen=True):
 
 
 def plan(snapshot: Snapshot, *, url: str, where: Predicate | None = None, query: Query | None = None) -> DeletePlan:
-    """Which splits of a snapshot can hold rows to delete."""
+    """Find the splits of a snapshot that can hold rows to delete."""
     columns = tuple(snapshot.metadata.partition_columns or ())
     files = files_in_parts(snapshot, where)
     possible = np.ones(files.num_rows, np.bool_)
@@ -240,7 +249,7 @@ def plan(snapshot: Snapshot, *, url: str, where: Predicate | None = None, query:
 
 
 def plan_known(snapshot: Snapshot, places: Mapping[str, RowSet], *, url: str) -> DeletePlan:
-    """The splits of a snapshot that lose rows of which the numbers in their files are known."""
+    """Find the splits of a snapshot that lose rows with known numbers in their files."""
     files = snapshot.all_files if places else snapshot.all_files.slice(0, 0)
     chosen = files.filter(pc.is_in(files.column("path"), value_set=pa.array(sorted(places), pa.string())))
     sources = source_splits(chosen, snapshot.schema_registry)
@@ -260,7 +269,7 @@ def plan_known(snapshot: Snapshot, places: Mapping[str, RowSet], *, url: str) ->
 
 
 class RewriteResult(Struct, frozen=True):
-    """What became of splits that were looked into; none of it is part of the table yet."""
+    """Result for splits that were read; nothing is committed yet."""
 
     outcomes: tuple[DeleteOutcome, ...]
 
@@ -271,13 +280,13 @@ class RewriteResult(Struct, frozen=True):
 
     @property
     def removes(self) -> list[str]:
-        """The splits they replace, and those of which nothing is left."""
+        """The replaced splits, and those without remaining rows."""
         whole = (outcome for outcome in self.outcomes if outcome.places is None and outcome.vector is None)
         return [outcome.path for outcome in whole if outcome.deleted]
 
     @property
     def deletions(self) -> list[RowDeletion | WrittenVector]:
-        """The rows that go out of splits which stay."""
+        """The deleted rows of splits that stay."""
         deletions: list[RowDeletion | WrittenVector] = []
         for outcome in self.outcomes:
             if outcome.vector is not None:
@@ -289,13 +298,13 @@ class RewriteResult(Struct, frozen=True):
 
     @property
     def vector_files(self) -> list[str]:
-        """The files in which workers have written vectors."""
+        """The vector files that workers have written."""
         vectors = (outcome.vector.vector for outcome in self.outcomes if outcome.vector is not None)
         return sorted({path for vector in vectors if (path := vector_path(vector)) is not None})
 
     @property
     def deleted(self) -> int:
-        """How many rows are not in them."""
+        """Number of deleted rows."""
         return sum(outcome.deleted for outcome in self.outcomes)
 
 
@@ -309,9 +318,10 @@ def rewrite(
     progress: Progress = silent,
     vector_share: float = 0.0,
 ) -> RewriteResult:
-    """Look into the candidates of a plan and write anew those that hold rows to delete. All, or an error and none.
+    """Read the candidates of a plan and rewrite those that hold rows to delete. All, or an error
+    and none.
 
-    Those that lose no more than a share of their rows stay as they are, but for their vectors.
+    Splits that lose at most a share of their rows only get vectors.
     """
     rewriter = SplitRewriter.of(planned.read.metadata, spec=spec, settings=settings)
     work = [
@@ -346,7 +356,9 @@ def run(
     progress: Progress = silent,
     engine_info: str | None = None,
 ) -> DeleteReport:
-    """Delete the rows. ConflictError if another writer has replaced one of the splits; nothing is committed then."""
+    """Delete the rows. Raises ConflictError, and commits nothing, if another writer has replaced
+    one of the splits.
+    """
     share = settings.group(DeleteSettings).vector_share
     done = rewrite(
         planned, store=log.store, spec=spec, settings=settings, execute=execute, progress=progress, vector_share=share
@@ -386,7 +398,9 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def expired_rows(schema: pa.Schema, settings: ExpirySettings, now_ms: int) -> Predicate:
-    """What rows fulfil whose time is over; a table that says no column and period is an error."""
+    """Return the condition of expired rows. A table without a retention column and period is an
+    error.
+    """
     check_retention(schema, settings)
     if not settings.column:
         raise InvalidInputError(
@@ -405,7 +419,7 @@ def expired_rows(schema: pa.Schema, settings: ExpirySettings, now_ms: int) -> Pr
 
 
 def check_retention(schema: pa.Schema, settings: ExpirySettings) -> None:
-    """Refuse a retention without a column or without a period, and a column that holds no times."""
+    """Refuse a retention without a column or a period, and a column that does not hold times."""
     if bool(settings.column) != bool(settings.period_ms):
         given, missing = ("column", "period") if settings.column else ("period", "column")
         raise InvalidInputError(

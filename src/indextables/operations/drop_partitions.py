@@ -1,4 +1,4 @@
-"""Dropping partitions: every split of the partitions that match leaves the table, in one version, without being read."""
+"""Drop partitions: remove every split of the matching partitions in one version, unread."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from indextables.operations.jobs import DRY_RUN, NO_ACTION, SUCCESS
 
 
 class DroppedPartition(Struct, frozen=True):
-    """A partition and what of it goes."""
+    """A partition and its dropped content."""
 
     partition_values: dict[str, str | None]
     splits: int
@@ -28,7 +28,7 @@ class DroppedPartition(Struct, frozen=True):
 
 
 class DropReport(Report, frozen=True):
-    """What was dropped, or would be."""
+    """What was, or would be, dropped."""
 
     table_path: str
     status: str
@@ -41,7 +41,9 @@ class DropReport(Report, frozen=True):
 
 
 class DropPlan(Report, frozen=True):
-    """The partitions that match now. The commit looks again: a partition that comes meanwhile is dropped too."""
+    """The partitions that match now. The commit selects again, so a partition that is added
+    meanwhile is dropped too.
+    """
 
     table_path: str
     where: Predicate
@@ -50,12 +52,12 @@ class DropPlan(Report, frozen=True):
     hidden: ClassVar[tuple[str, ...]] = ("read",)
 
     def preview(self) -> DropReport:
-        """What a dry run reports."""
+        """Return the report of a dry run."""
         return _report(self, self.partitions, None, DRY_RUN if self.partitions else NO_ACTION)
 
 
 def plan(log: TransactionLog, where: Predicate) -> DropPlan:
-    """The partitions that match a predicate over partition columns."""
+    """Find the partitions that match a predicate over partition columns."""
     read = log.newest_writable()
     matching = files_of_matching_partitions(where)(read)
     gone = [(action.partition_values, action.size) for action in to_actions(matching)]
@@ -63,7 +65,7 @@ def plan(log: TransactionLog, where: Predicate) -> DropPlan:
 
 
 def run(planned: DropPlan, log: TransactionLog, *, engine_info: str | None = None) -> DropReport:
-    """Commit the drop; no match is no version."""
+    """Commit the drop. Without a match no version is written."""
     changes = Changes(
         Operation.DROP,
         selected=files_of_matching_partitions(planned.where),

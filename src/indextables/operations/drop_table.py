@@ -1,8 +1,9 @@
-"""Dropping a table: its log and its splits are deleted, and the folder is free for another table.
+"""Drop a table: delete its log and its splits, so that the folder is free for another table.
 
-A marker in the log goes first and comes last. While it is there the table cannot be opened, no commit to it is acknowledged
-and no checkpoint of it is written, by whatever process. A drop that dies leaves the marker, and the next one goes on.
-Files that are not the table's stay: those of tables in folders below it, and what somebody else has put there.
+A marker in the log is written first and deleted last. While it exists no process can open the
+table, commit to it or checkpoint it. An interrupted drop leaves the marker, and the next one
+continues. Files that do not belong to the table stay: those of tables in subfolders, and foreign
+files.
 """
 
 from __future__ import annotations
@@ -29,11 +30,13 @@ from indextables.storage.store import ObjectInfo
 
 _BATCH = 1_000
 _ROUNDS = 10
-"""How often the folder is listed again for what other writers have put there meanwhile."""
+"""Maximum number of repeated listings for files that other writers add meanwhile."""
 
 
 class DropTableReport(Report, frozen=True):
-    """What was deleted, or would be. `files_kept` are files in the folder that are not the table's."""
+    """What was, or would be, deleted. `files_kept` are files in the folder that do not belong to
+    the table.
+    """
 
     table_path: str
     status: str
@@ -52,7 +55,7 @@ class DropTablePlan(Report, frozen=True):
     hidden: ClassVar[tuple[str, ...]] = ("files",)
 
     def report(self, status: str, files: Sequence[ObjectInfo]) -> DropTableReport:
-        """The figures."""
+        """Return the counts."""
         verb = "would be deleted" if status == DRY_RUN else f"{was(len(files))} deleted"
         kept = ""
         if self.files_kept:
@@ -67,12 +70,12 @@ class DropTablePlan(Report, frozen=True):
         )
 
     def preview(self) -> DropTableReport:
-        """What a dry run reports."""
+        """Return the report of a dry run."""
         return self.report(DRY_RUN, self.files)
 
 
 def plan(log: TransactionLog) -> DropTablePlan:
-    """Find the files of a table. Nothing is changed.
+    """Find the files of a table. Changes nothing.
 
     Raises:
         TableNotFoundError: There is no table.
@@ -90,7 +93,9 @@ def plan(log: TransactionLog) -> DropTablePlan:
 
 
 def run(planned: DropTablePlan, log: TransactionLog, *, progress: Progress = silent) -> DropTableReport:
-    """Wait for the background work of this process, put up the marker, delete everything, take the marker away."""
+    """Wait for the background work of this process, write the marker, delete everything, delete the
+    marker.
+    """
     store = log.store
     JOBS.settle(store.url)
     if log.background is not None:
@@ -133,7 +138,7 @@ def _is_of_the_table(path: str) -> bool:
 def drop_table(
     path: str, *, options: Mapping[str, object] | None, dry_run: bool, progress: Progress
 ) -> DropTableReport:
-    """Drop the table at a path, whether it can be opened or not; as `Table.drop` says."""
+    """Drop the table at a path, whether it can be opened or not. See `Table.drop`."""
     log = open_log(path, options)
     planned = plan(log)
     return planned.preview() if dry_run else run(planned, log, progress=progress)

@@ -1,15 +1,19 @@
-"""Erase rows for good: from the live splits, and from every file of older versions that may be deleted.
+"""Erase rows permanently: from the live splits, and from every file of older versions that may be
+deleted.
 
-An erasure has four steps. Each leaves a sound table, and an erasure that is interrupted is continued by the same call.
+An erasure has four steps. Each leaves a consistent table, and an interrupted erasure is continued
+by the same call.
 
-1. One version replaces every live split that stores a matching row, masked rows included. The index of the new split is
-   built from the rows that are left, so that no term of the others stays.
-2. A version of its own and a compacted state follow, so that nothing the newest version needs mentions the old splits.
-3. A purge deletes the splits with the rows, and the files of the log that list them, as far as retention and tags allow.
-4. Every file that is left is read again (`operations/traces.py`). What still holds the rows is reported, with the reason, the
-   earliest time at which it can go, and what lifts the restriction.
+1. One version replaces every live split that stores a matching row, masked rows included. The index
+of the new split is built from the remaining rows, so that no term of the erased rows stays.
+2. Another version and a compacted state follow, so that nothing the newest version needs mentions
+the old splits.
+3. A purge deletes the splits with the rows, and the log files that list them, as far as retention
+and tags allow.
+4. Every remaining file is read again (`operations/traces.py`). A file that still holds the rows is
+reported with the reason, the earliest time of its deletion, and how to lift the restriction.
 
-The condition itself is never written to the log: it would name what is to be forgotten.
+The condition is never written to the log, because it would contain the values to be erased.
 """
 
 from __future__ import annotations
@@ -61,15 +65,17 @@ from indextables.storage.spec import StoreSpec, open_table_store
 from indextables.storage.store import Store
 
 _FOREVER_MS = 10**17
-"""A clock by which every file is old: what is kept then is kept for another reason than its age."""
+"""A clock by which every file is expired: what is still kept has another reason than its age."""
 _NO_AGE = RetentionPolicy(log_ms=0, state_ms=0, checkpoint_ms=0, manifest_ms=0)
 _ROUNDS = 2
-"""A purge records uncommitted splits that it deletes, and their paths may spell values of the rows."""
+"""Maximum number of purges: a purge records the paths of uncommitted splits, which may contain
+values of the rows.
+"""
 REWRITE, DELETE, KEEP = "rewrite", "delete", "keep"
 
 
 class EraseOutcome(Struct, frozen=True):
-    """What became of a split: how many matching rows were visible and masked, and the split that replaces it."""
+    """Result for one split: number of matching visible and masked rows, and its replacement."""
 
     path: str
     visible: int
@@ -78,7 +84,7 @@ class EraseOutcome(Struct, frozen=True):
 
 
 class EraseTask(Struct, frozen=True):
-    """Rewrite one live split without its matching rows; plain values that travel."""
+    """Rewrite one live split without its matching rows; picklable."""
 
     rewriter: SplitRewriter
     source: SourceSplit
@@ -86,7 +92,7 @@ class EraseTask(Struct, frozen=True):
     condition: RowCondition
 
     def run(self, *, store: Store | None = None, naming: Naming | None = None) -> EraseOutcome:
-        """Read every stored row; write the others to a new split if one of them matches."""
+        """Read every stored row, and write the others to a new split if one of them matches."""
         split_store = store or open_table_store(self.rewriter.spec)
         rewriter, entry = self.rewriter, self.source.entry(self.partition_values)
         live = open_table_split(split_store, entry, rewriter.schema, rewriter.partition_columns)
@@ -111,7 +117,7 @@ class EraseTask(Struct, frozen=True):
 
 
 class RowHolder(Struct, frozen=True):
-    """A file that holds the rows, what happens to it, and what has to change for it to go."""
+    """A file that holds the rows, its fate, and what must change for it to be deleted."""
 
     path: str
     kind: str
@@ -120,15 +126,16 @@ class RowHolder(Struct, frozen=True):
     """`rewrite`, `delete` or `keep`."""
     reason: str
     until: str | None = None
-    """The earliest time at which its retention ends, in UTC; None if time alone does not end it."""
+    """The end of its retention in UTC; None if time alone does not end it."""
     lifted_by: str | None = None
 
 
 class EraseReport(Report, frozen=True):
-    """What was erased, and what still holds the rows. `proved` means that no byte of the table does any more.
+    """What was erased, and what still holds the rows. `proved` means that no byte of the table
+    does.
 
-    On a dry run `proved` tells whether the table is free of the rows already, and `holders` are the files with the rows as
-    they are now. Otherwise they are those that are left.
+    In a dry run `proved` tells whether the table is already free of the rows, and `holders` are the
+    files that hold them now; otherwise `holders` are the remaining ones.
     """
 
     table_path: str
@@ -137,7 +144,7 @@ class EraseReport(Report, frozen=True):
     erased_rows: int
     """Rows that were visible in the newest version."""
     erased_masked_rows: int
-    """Rows that had been deleted before, and whose bytes were still in live splits."""
+    """Deleted rows whose bytes were still in live splits."""
     splits_rewritten: int
     splits_removed: int
     files_deleted: int
@@ -151,7 +158,7 @@ class EraseReport(Report, frozen=True):
 
 
 class Eraser(Struct, frozen=True, dict=True):
-    """The erasure of the rows that fulfil a condition from one table."""
+    """The erasure of matching rows from one table."""
 
     log: TransactionLog
     condition: RowCondition
@@ -174,13 +181,13 @@ class Eraser(Struct, frozen=True, dict=True):
         progress: Progress = silent,
         engine_info: str | None = None,
     ) -> Eraser:
-        """The erasure of rows, by a condition in the physical names of the columns."""
+        """Create an erasure from a condition in physical column names."""
         metadata = snapshot.metadata
         condition = RowCondition(where, metadata.schema_string, tuple(metadata.partition_columns or ()))
         return cls(log, condition, retention, spec, settings, progress, engine_info)
 
     def preview(self, snapshot: Snapshot) -> EraseReport:
-        """Search every file, and report what an erasure would do to those that hold the rows. Nothing is changed."""
+        """Search every file, and report what an erasure would do. Changes nothing."""
         sources = self._candidates(snapshot)
         visible, masked = self._count(sources)
         found = self._search()
@@ -197,7 +204,7 @@ class Eraser(Struct, frozen=True, dict=True):
         return replace(report, dry_run=True)
 
     def run(self, snapshot: Snapshot) -> EraseReport:
-        """Erase the rows. ConflictError if another writer has changed one of the splits; that version is not written."""
+        """Erase the rows. Raises ConflictError if another writer has changed one of the splits."""
         outcomes, version = self._rewrite(snapshot)
         self._step(1)
         found = self._search()
@@ -245,7 +252,9 @@ class Eraser(Struct, frozen=True, dict=True):
     # The live splits.
 
     def _candidates(self, snapshot: Snapshot) -> list[ListedSplit]:
-        """The live splits that may store a matching row. RefusedError if IndexTables for the JVM wrote one of them."""
+        """Return the live splits that may store a matching row. Raises RefusedError for splits of
+        IndexTables for the JVM.
+        """
         condition = self.condition
         files = files_in_parts(snapshot, condition.where)
         possible = may_match(condition.where, files, partition_columns=condition.partition_columns)
@@ -266,7 +275,7 @@ class Eraser(Struct, frozen=True, dict=True):
         return [EraseTask(rewriter, source, dict(values), self.condition) for values, source in sources]
 
     def _count(self, sources: Sequence[ListedSplit]) -> tuple[int, int]:
-        """How many matching rows of live splits are visible, and how many are masked."""
+        """Return how many matching rows of live splits are visible, and how many are masked."""
         schema, columns, store = self.condition.schema, self.condition.partition_columns, self.log.store
         visible = stored = 0
         for values, source in sources:
@@ -277,7 +286,7 @@ class Eraser(Struct, frozen=True, dict=True):
         return visible, stored - visible
 
     def _rewrite(self, snapshot: Snapshot) -> tuple[list[EraseOutcome], int | None]:
-        """Replace the live splits that store matching rows, in one version."""
+        """Replace the live splits that store matching rows in one version."""
         sources = self._candidates(snapshot)
         work = self._tasks(sources, snapshot)
         outcomes: list[EraseOutcome] = []
@@ -307,7 +316,9 @@ class Eraser(Struct, frozen=True, dict=True):
     # Everything else in the folder.
 
     def _search(self, condemned: frozenset[str] = frozenset()) -> list[Trace]:
-        """Every file of the table and of its replica that holds the rows. `condemned` are splits that held them before."""
+        """Return every file of the table and of its replica that holds the rows. `condemned` are
+        splits that held them.
+        """
         self.log.invalidate_cache()
         store = self.log.store
         listed = [*store.list()]
@@ -328,7 +339,7 @@ class Eraser(Struct, frozen=True, dict=True):
         return found
 
     def _logs(self) -> Iterator[tuple[Cleaner, str]]:
-        """The log, and its replica, each with nothing remembered of it."""
+        """Return the log and its replica without caches."""
         cleaner = self.log.cleaner()
         yield _unremembered(cleaner, self.log.store), ""
         if (target := self._replica()) is not None:
@@ -339,7 +350,7 @@ class Eraser(Struct, frozen=True, dict=True):
         return None if replica is None else replica.folder(folder_of(self.log.fresh().metadata.id))
 
     def _renew_state(self, found: Sequence[Trace], version: int | None) -> int | None:
-        """Write a version and a state after every file of the log with the rows, unless there are both already."""
+        """Write a version and a state after every log file with the rows, unless both exist."""
         CHECKPOINTS.settle(self.log.store.url)
         if not self._needs_state(found, version):
             return version
@@ -349,18 +360,22 @@ class Eraser(Struct, frozen=True, dict=True):
         return version if version is not None else committed.version
 
     def _needs_state(self, found: Sequence[Trace], version: int | None = None) -> bool:
-        """Whether a file with the rows, or a version, is as new as the newest checkpoint: then the table needs it."""
+        """Return whether a file with the rows, or a version, is as new as the newest checkpoint,
+        which depends on it.
+        """
         held = [_version_of(trace) for trace in found if trace.kind in _VERSIONED and not trace.store_url]
         newest = max([*held, *([] if version is None else [version])], default=None)
         states, checkpoints = self.log.cleaner().inventory().usable()
         return newest is not None and max([-1, *states, *checkpoints]) <= newest
 
     def _retention_settings(self) -> RetentionSettings:
-        """How long files of the log are kept. States are kept by their age alone, not by their number."""
+        """Return the retention of log files. States are kept by age, not by number."""
         return replace(self.settings.group(RetentionSettings), state_versions=1)
 
     def _purge(self, condemned: frozenset[str], *, logged: bool) -> tuple[purge.PurgeFile, ...]:
-        """Delete the splits with the rows; if the log lists them (`logged`), its files that are old enough, too."""
+        """Delete the splits with the rows; if the log lists them (`logged`), also its expired
+        files.
+        """
         planned = purge.plan(self.log, retention=self.retention, settings=self._retention_settings())
         unneeded = {file.path for file in planned.files if file.kind in ("vector", "temporary")}
         planned = planned.only(condemned | unneeded, log=logged)
@@ -422,22 +437,24 @@ _RETENTION = "the argument retention_hours, or the setting {}"
 
 
 class _Judge(Struct, frozen=True):
-    """Decides what happens to a file that holds the rows, and what keeps it."""
+    """Decides the fate of a file that holds the rows."""
 
     policy: RetentionPolicy
     split_ms: int
     now_ms: int
     live: frozenset[str]
     planned: bool
-    """Whether the erasure has yet to take place."""
+    """Whether the erasure has not been executed yet."""
     history: purge.Timeline
     tags_of: dict[str, str]
-    """The tag that needs a split."""
+    """The tag that protects a split."""
     tags: tuple[str, ...]
     aging: frozenset[tuple[str, str]]
-    """Files of the log and of its replica that only their age keeps, by the URL of the replica and the path."""
+    """Files of the log and of its replica that only their age keeps, by URL of the replica and
+    path.
+    """
     tagged: frozenset[tuple[str, str]]
-    """Those that only a tag keeps."""
+    """Files that only a tag keeps."""
 
     @classmethod
     def of(
@@ -450,7 +467,7 @@ class _Judge(Struct, frozen=True):
         live: frozenset[str],
         planned: bool,
     ) -> _Judge:
-        """The judge of a table as it is now, or (`planned`) as it will be once a new state is written."""
+        """Create the judge of a table as it is now, or (`planned`) as it will be after a new state."""
         newest = log.fresh()
         tagged_files(log, newest)  # a tagged version that cannot be read is refused with the way out
         tags_of = {
@@ -482,7 +499,7 @@ class _Judge(Struct, frozen=True):
         )
 
     def holder(self, trace: Trace) -> RowHolder:
-        """The verdict on one file."""
+        """Return the verdict on one file."""
         path = f"{trace.store_url}/{trace.path}" if trace.store_url else trace.path
         fate, until_ms, lifted_by = self._verdict(trace)
         until = None if until_ms is None else _iso(until_ms)
@@ -538,12 +555,12 @@ class _Judge(Struct, frozen=True):
 
 
 def _expired_some_day(inventory: LogInventory) -> set[str]:
-    """The files of a log that go once they are old enough."""
+    """Return the files of a log that will expire by age."""
     return {file.path for file in find_expired(inventory, _NO_AGE, now_ms=_FOREVER_MS).expired}
 
 
 def _unremembered(cleaner: Cleaner, store: Store) -> Cleaner:
-    """The cleaner of a log, or of its replica, that reads every file from the store."""
+    """Return the cleaner of a log or of its replica without caches."""
     versions = VersionReader(store, None, cleaner.bases.versions.settings)
     return replace(cleaner, store=store, bases=BaseReader(versions, cleaner.bases.settings))
 
@@ -570,7 +587,7 @@ def _iso(ms: int) -> str:
 
 
 def _remove_empty_folders(root: Path, condition: RowCondition, others: tuple[str, ...]) -> None:
-    """Remove the empty folders of partitions that the rows may have been in: their names spell values of the rows."""
+    """Remove the empty folders of partitions with erased rows, because their names contain values."""
     for place, _, _ in os.walk(root, topdown=False):
         folder = Path(place)
         path = f"{folder.relative_to(root).as_posix()}/"

@@ -1,8 +1,9 @@
-"""Rows as callers bring them, made into batches of the table's schema or refused with every difference named.
+"""Incoming rows: convert what callers pass to batches of the table's schema, or refuse it with
+every difference.
 
-Below a struct that is null, its fields hold nothing, whatever they declare: nulls that only look like nulls. Arrow leaves
-them null; a Parquet writer refuses that for a field that may not be null, such as the parts of a variant. They are given a
-value that nobody will ever see.
+The fields of a null struct are null even if they are declared not null. Arrow accepts that; a
+Parquet writer refuses it, for example for the parts of a variant. Such fields get a filler value
+that no reader sees.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _FILLERS: tuple[tuple[Any, object], ...] = (
 
 
 def may_hide_nulls(kind: pa.DataType) -> bool:
-    """Whether a type has a field below a struct that may not be null."""
+    """Return whether a type has a non-nullable field below a struct."""
     if pa.types.is_struct(kind):
         return any(not field.nullable or may_hide_nulls(field.type) for field in kind)
     if pa.types.is_map(kind):
@@ -52,7 +53,7 @@ def may_hide_nulls(kind: pa.DataType) -> bool:
 
 
 def filled(column: pa.Array) -> pa.Array:
-    """The same values with a filler for every null that lies below a null and may not be one."""
+    """Return the values with a filler for every null of a non-nullable field below a null."""
     if column.offset:
         column = pa.concat_arrays([column])
     kind = column.type
@@ -79,21 +80,23 @@ def _field(values: pa.Array, field: pa.Field, hidden: pa.BooleanArray) -> pa.Arr
 
 
 _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
-"""What pandas calls an index without a name when it hands a frame over: the numbers of its rows, which are no column."""
+"""The name of pandas' unnamed index in Arrow data: row numbers, not a column."""
 
 
 class Incoming(Struct, frozen=True):
-    """A stream of batches and the schema they have, in the types that tables have."""
+    """A stream of batches and its schema, in table types."""
 
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]
 
 
 def incoming(data: Any, columns: Collection[str] = (), *, schema: pa.Schema | None = None) -> Incoming:
-    """Anything with an Arrow stream (pyarrow, polars, pandas, duckdb), an iterable of record batches, or a list of dicts.
+    """Convert anything with an Arrow stream (pyarrow, polars, pandas, duckdb), an iterable of
+    record batches, or a list of dicts.
 
-    `columns` are those of the table: the unnamed index of a pandas frame is left out, unless it is one of them. Values of
-    dicts take the types of the columns of `schema`. Every value arrives as it is, or is refused with its row and column.
+    `columns` are the table's: the unnamed index of a pandas frame is left out unless it is one of
+    them. Values of dicts take the types of `schema`. Every value is unchanged, or refused with its
+    row and column.
     """
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
@@ -141,7 +144,7 @@ def _stream(data: Any) -> pa.RecordBatchReader:
 
 
 def _from_dicts(rows: Sequence[Any], schema: pa.Schema | None) -> pa.Table:
-    """Rows that are dicts: a column for each key, of the table's type where the table has it."""
+    """Convert dicts: one column per key, of the table's type if the table has it."""
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping) or not all(isinstance(key, str) for key in row):
             hint = "Give dicts whose keys are the names of columns."
@@ -152,7 +155,7 @@ def _from_dicts(rows: Sequence[Any], schema: pa.Schema | None) -> pa.Table:
 
 
 def _values(values: list[Any], name: str, kind: pa.DataType | None) -> pa.Array:
-    """The values of a column. Its type is the table's; for a new column, the one that all values have."""
+    """Return the values of a column in the table's type; for a new column, in their common type."""
     try:
         guess = kind if kind is not None else _normal_type(pa.array(values).type, name)
         return array_of(values, guess)
@@ -162,7 +165,7 @@ def _values(values: list[Any], name: str, kind: pa.DataType | None) -> pa.Array:
 
 
 def _first_of_another_kind(values: list[Any], name: str) -> int:
-    """The row of the first value that has no type in common with those before it."""
+    """Return the row of the first value without a common type with those before it."""
 
     def fails(count: int) -> bool:
         try:
@@ -187,7 +190,9 @@ def _unfit(values: list[Any], name: str, kind: pa.DataType | None, row: int | No
 
 
 def _normal_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The batches in the types of tables. A value that would change is refused with its row and column."""
+    """Yield the batches in table types. A value that would change is refused with its row and
+    column.
+    """
     rows_before = 0
     given = normal = pa.schema([])
     for batch in batches:
@@ -229,7 +234,7 @@ def _changes(column: pa.Array, kind: pa.DataType) -> bool:
 
 
 def _checked(given: pa.Schema) -> pa.Schema:
-    """The schema in the types of tables. Two columns of one name are refused: one of them would be lost."""
+    """Return the schema in table types. Duplicate column names are refused."""
     schema = normalize(given)
     check_names(schema)
     interval = next((field.name for field in schema if field.type == pa.month_day_nano_interval()), None)
@@ -245,9 +250,10 @@ def _flattened(parts: Iterable[pa.Table | pa.RecordBatch]) -> Iterator[pa.Record
 
 
 def widened(table: pa.Schema, data: pa.Schema, *, merge_schema: bool) -> pa.Schema:
-    """The schema to write with: the table's, with the data's new columns if `merge_schema`. Refuses what does not fit.
+    """Return the schema to write with: the table's, and with `merge_schema` the data's new columns.
+    Mismatches are refused.
 
-    Columns that the data lacks are null; a narrower number fits a wider column.
+    Missing columns are null; a narrower number fits a wider column.
     """
     differences = [d for d in schema_differences(table, data) if not _is_harmless(d, table, data, merge_schema)]
     if differences:
@@ -279,7 +285,9 @@ def _is_harmless(difference: SchemaDifference, table: pa.Schema, data: pa.Schema
 
 
 def replaced_schema(table: pa.Schema, data: pa.Schema, partition_columns: Collection[str]) -> pa.Schema:
-    """The data's columns as those of the table, for an overwrite that replaces them; partition columns must stay."""
+    """Return the data's columns as the table's, for an overwrite that replaces the schema.
+    Partition columns must stay.
+    """
     names = {field.name.lower(): field for field in data}
     check_reserved(field.name for field in data if field.name not in table.names)
     check_storable(field for field in data if field.name not in table.names)
@@ -304,7 +312,7 @@ def replaced_schema(table: pa.Schema, data: pa.Schema, partition_columns: Collec
 
 
 def fits(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether every value of a type is one of another, so that it may be cast without being asked."""
+    """Return whether every value of a type is one of another, so that it can be cast implicitly."""
     kinds = pa.types
     if kinds.is_null(source):
         return True
@@ -318,7 +326,9 @@ def fits(source: pa.DataType, target: pa.DataType) -> bool:
 
 
 def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch with exactly the columns of the schema, in its order and types; a cast that loses anything is refused."""
+    """Return the batch with exactly the columns of the schema in its order and types. A lossy cast
+    is refused.
+    """
     places = {name.lower(): index for index, name in enumerate(batch.schema.names)}
     columns = []
     for field in schema:
@@ -345,7 +355,9 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
 
 
 def _within_length(column: pa.Array, field: pa.Field, name: str) -> pa.Array:
-    """The values of a VARCHAR column, cut to its length where only spaces are lost, as Spark does; others are refused."""
+    """Return the values of a VARCHAR column; only trailing spaces are cut to its length, as in
+    Spark.
+    """
     kinds = pa.types
     limit = max_length(field)
     if limit is not None and kinds.is_string(column.type):
@@ -406,7 +418,9 @@ def _check_length(texts: pa.Array, limit: int, name: str) -> None:
 def only(
     predicate: Predicate, batches: Iterable[pa.RecordBatch], schema: pa.Schema, *, shown: str | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The batches, proven to hold only rows that match: what replaces a part of a table must belong to that part."""
+    """Yield the batches, and refuse rows that do not match: replacements must belong to the
+    replaced part.
+    """
     for batch in batches:
         rows = conformed(batch, schema)
         outside = rows.num_rows - (pc.sum(evaluate(predicate, rows)).as_py() or 0)

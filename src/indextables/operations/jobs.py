@@ -1,11 +1,9 @@
-"""What the operations of upkeep share: the words of their reports, where their tasks run, and merges in the background.
+"""Shared parts of maintenance operations: report outcomes, task execution, and background merges.
 
-A report says in these words how an operation ended; one that fails raises instead. Tasks run in threads of this process, or
-wherever the caller has room for them. Of merges that this process does by itself there is at most one per table at a time,
-and a table of all of them.
-
-A job that runs in the background never outlives the process unnoticed: when the interpreter ends it waits for jobs, each
-for as long as its settings allow, and what is not done by then is as if it had never begun (the next merge does it).
+Tasks run in threads of this process, or wherever the caller executes them. At most one automatic
+merge per table runs at a time, and a process keeps a list of them. When the interpreter exits it
+waits for background jobs as long as their settings allow; an unfinished job has no effect and is
+repeated by the next merge.
 """
 
 from __future__ import annotations
@@ -37,20 +35,23 @@ R = TypeVar("R")
 
 
 class Task(Protocol[R_co]):
-    """Work that travels; it opens the store itself unless it is given one."""
+    """Picklable work. It opens the store itself unless one is passed."""
 
     def run(self, *, store: Store | None = None) -> R_co:
-        """Do it."""
+        """Execute the task."""
         ...
 
 
 T = TypeVar("T")
 Execute = Callable[[Sequence[T]], Iterable[R]]
-"""Runs tasks and gives their results in any order. Of an error, the results that there are come first."""
+"""Runs tasks and yields their results in any order. On an error the available results come first.
+"""
 
 
 def in_threads(store: Store, *, parallelism: int) -> Callable[[Sequence[Task[R]]], Iterator[R]]:
-    """Runs tasks in threads. After an error or an interrupt no further task is begun, and none under way is lost."""
+    """Run tasks in threads. After an error or interrupt no further task starts, and started ones
+    are completed.
+    """
 
     def execute(work: Sequence[Task[R]]) -> Iterator[R]:
         failures: list[BaseException] = []
@@ -84,10 +85,10 @@ def in_threads(store: Store, *, parallelism: int) -> Callable[[Sequence[Task[R]]
 
 
 def collect(results: Iterable[R], into: list[R], after_each: Callable[[], None] = lambda: None) -> None:
-    """Append results to a list as they come.
+    """Append results to a list as they arrive.
 
-    After an error or an interrupt, the results of tasks that had begun are appended before it is raised: the caller knows
-    everything that was written.
+    After an error or an interrupt, the results of started tasks are appended before it is raised,
+    so that the caller knows everything that was written.
     """
     coming = iter(results)
     try:
@@ -103,14 +104,14 @@ def collect(results: Iterable[R], into: list[R], after_each: Callable[[], None] 
 
 
 Work = Callable[[Progress], str | None]
-"""What a job does; it may return what went wrong beside the merge."""
+"""The work of a job; it may return errors that occurred next to the merge."""
 RUNNING, COMPLETED, FAILED = "running", "completed", "failed"
 _REMEMBERED = 1_000
 logger = logging.getLogger(__name__)
 
 
 class MergeJob(Struct, frozen=True):
-    """A job as it stands at a moment."""
+    """The current state of a job."""
 
     job_id: str
     table_path: str
@@ -122,11 +123,11 @@ class MergeJob(Struct, frozen=True):
 
     @property
     def progress_pct(self) -> float:
-        """How much of it is done."""
+        """Percentage of completed work."""
         return 100.0 if not self.total_groups else 100.0 * self.completed_groups / self.total_groups
 
     def to_dict(self) -> dict[str, Any]:
-        """The job as a row of the table of jobs."""
+        """Return the job as a row of the table of jobs."""
         return {
             "job_id": self.job_id,
             "table_path": self.table_path,
@@ -150,7 +151,9 @@ class Jobs:
         self._threads: dict[str, tuple[threading.Thread, float]] = {}
 
     def run(self, table_path: str, work: Work, *, groups: int) -> MergeJob | None:
-        """Do the work now. None if a job for the table is under way; what goes wrong is in the job, not raised."""
+        """Run work now. Returns None if a job for the table is running; errors are in the job, not
+        raised.
+        """
         job = self._begin(table_path, groups)
         if job is not None:
             self._work(job.job_id, work)
@@ -158,7 +161,7 @@ class Jobs:
         return None
 
     def start(self, table_path: str, work: Work, *, groups: int, shutdown_timeout_s: float) -> MergeJob | None:
-        """Begin the work in the background. None if a job for the table is under way."""
+        """Start work in the background. Returns None if a job for the table is running."""
         job = self._begin(table_path, groups)
         if job is None:
             return None
@@ -171,18 +174,20 @@ class Jobs:
         return job
 
     def find(self, job_id: str) -> MergeJob | None:
-        """A job as it stands now."""
+        """Return a job's current state."""
         with self._lock:
             job = self._jobs.get(job_id)
             return None if job is None else self._timed(job)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Every job that is remembered, the latest first."""
+        """Return every remembered job, the latest first."""
         with self._lock:
             return [self._timed(job).to_dict() for job in reversed(self._jobs.values())]
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait for the jobs in the background, each as long as it may take, or all for so long; whether all are done."""
+        """Wait for background jobs within each job's limit, or for all within a timeout. Returns
+        whether all are done.
+        """
         with self._lock:
             waiting = list(self._threads.values())
         deadline = None if timeout_s is None else self._clock() + timeout_s
@@ -191,7 +196,7 @@ class Jobs:
         return not any(thread.is_alive() for thread, _ in waiting)
 
     def settle(self, table_path: str) -> None:
-        """Wait for the job of one table, as long as it may take."""
+        """Wait for the job of one table within its limit."""
         with self._lock:
             waiting = [
                 thread for job_id, thread in self._threads.items() if self._jobs[job_id].table_path == table_path
@@ -200,7 +205,7 @@ class Jobs:
             thread.join(longest_s)
 
     def forget(self) -> None:
-        """Start with no jobs, as a forked child does: its parent's threads are not there."""
+        """Remove all jobs in a forked child, which does not have its parent's threads."""
         self._lock = threading.Lock()
         self._jobs, self._began, self._threads = {}, {}, {}
 

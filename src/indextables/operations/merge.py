@@ -1,11 +1,12 @@
-"""Merging small splits into large ones: plan, run the groups somewhere, commit them batch by batch.
+"""Merge small splits into large ones: plan, execute the groups, commit them in batches.
 
-A merge changes no row. Its commit names the splits it replaces; if another writer was faster and one of them is no longer
-live, its group drops out and the others go on. Two merges of the same splits cannot both succeed.
+A merge changes no row. Its commit names the replaced splits; if one of them is no longer live its
+group is dropped, and the others are committed. Of two merges of the same splits only one can
+succeed.
 
-A group is small splits of one partition, oldest first, up to the target size; they become one new split in the store, and a
-log entry for the driver to commit. A `MergeTask` is plain values and travels by pickle; the store is opened where it runs.
-A source that cannot be read is left out and named, with the reason; the rest is merged all the same.
+A group is small splits of one partition, oldest first, up to the target size; they become one new
+split. A `MergeTask` is picklable and opens the store where it runs. A source that cannot be read is
+left out and reported with the reason.
 """
 
 from __future__ import annotations
@@ -70,7 +71,9 @@ logger = logging.getLogger(__name__)
 
 
 class MergeReport(Report, frozen=True):
-    """The figures of a merge. `version` is the last version it committed; its groups may have become several."""
+    """Result of a merge. `version` is the last committed one; groups may be committed in several
+    versions.
+    """
 
     table_path: str
     status: str
@@ -82,11 +85,12 @@ class MergeReport(Report, frozen=True):
     version: int | None
     message: str
     sources: tuple[dict[str, Any], ...] = ()
-    """Of a dry run: the splits that would be merged."""
+    """In a dry run, the splits that would be merged."""
     skipped: tuple[dict[str, Any], ...] = ()
-    """Splits that could not be read, and why; they stay in the table and are left alone for a while."""
+    """Splits that could not be read, with the reasons. They stay in the table and are in cooldown.
+    """
     dropped: tuple[dict[str, Any], ...] = ()
-    """Groups given up because another writer had changed or removed their splits."""
+    """Groups dropped because another writer had changed or removed their splits."""
 
 
 class MergeGroup(Struct, frozen=True):
@@ -97,17 +101,17 @@ class MergeGroup(Struct, frozen=True):
 
     @property
     def size_bytes(self) -> int:
-        """Size of the sources together."""
+        """Total size of the sources."""
         return sum(source.size for source in self.sources)
 
     @property
     def num_records(self) -> int:
-        """Rows of the sources together, as far as the log says."""
+        """Total rows of the sources, if recorded."""
         return sum(source.num_records or 0 for source in self.sources)
 
 
 class MergeBounds(Struct, frozen=True):
-    """What a merge was asked to do; checked when it is made."""
+    """The validated options of a merge."""
 
     target_bytes: int
     max_source_splits: int
@@ -115,7 +119,7 @@ class MergeBounds(Struct, frozen=True):
     max_dest_splits: int | None = None
     deleted_share: float = 1.0
     order_by: tuple[str, ...] = ()
-    """Columns to sort by; large splits that overlap are sorted anew only if `resort` says so."""
+    """Sort columns. Large overlapping splits are sorted again only with `resort`."""
     resort: bool = False
 
     def __post_init__(self) -> None:
@@ -145,7 +149,7 @@ class MergeBounds(Struct, frozen=True):
         max_dest_splits: int | None = None,
         order_by: str | Sequence[str] | None = None,
     ) -> MergeBounds:
-        """The settings, with what this merge asks for on top."""
+        """Return the settings with the options of this merge applied."""
         columns = settings.cluster_by if order_by is None else order_by
         return cls(
             target_bytes=settings.target_bytes if target_bytes is None else target_bytes,
@@ -159,7 +163,7 @@ class MergeBounds(Struct, frozen=True):
 
 
 class MergePlan(Report, frozen=True):
-    """The groups to merge, in the order in which they are."""
+    """The groups to merge, in order."""
 
     table_path: str
     version: int
@@ -167,18 +171,20 @@ class MergePlan(Report, frozen=True):
     where: Predicate | None
     groups: tuple[MergeGroup, ...]
     groups_left: int
-    """Groups that `max_dest_splits` leaves for another time."""
+    """Number of groups that `max_dest_splits` leaves for later."""
     cooling_files: int
-    """Splits left alone because an earlier merge failed to read them."""
+    """Splits left out because an earlier merge failed to read them."""
     read: Snapshot
     decided: tuple[str, ...] = ()
-    """Columns that are indexed in several ways, and as the table's configuration says after the merge."""
+    """Columns that splits index in several ways, and that follow the table's configuration after
+    the merge.
+    """
     order_by: tuple[str, ...] = ()
     """Columns by which the rows of new splits are sorted."""
     hidden: ClassVar[tuple[str, ...]] = ("read", "decided")
 
     def details(self) -> dict[str, list[dict[str, Any]]]:
-        """The groups, and the splits of each."""
+        """Return the groups and the splits of each."""
         groups = [
             {
                 "group": number,
@@ -197,14 +203,14 @@ class MergePlan(Report, frozen=True):
         return {"groups": groups, "sources": sources}
 
     def left_alone(self) -> str:
-        """Where to find the splits that are left alone, if there are."""
+        """Return a note on the splits in cooldown, if there are any."""
         if not self.cooling_files:
             return ""
         where = f"DESCRIBE INDEXTABLES SKIPPED FILES '{self.table_path}'"
         return f" {counted(self.cooling_files, 'split')} left alone, because reading failed lately: {where} names them."
 
     def preview(self) -> MergeReport:
-        """What a dry run reports."""
+        """Return the report of a dry run."""
         files = sum(len(group.sources) for group in self.groups)
         size = sum(group.size_bytes for group in self.groups)
         how = f"sorted by {', '.join(self.order_by)} in {len(self.groups)} group(s)" if self.order_by else "merged into"
@@ -226,7 +232,7 @@ class MergePlan(Report, frozen=True):
 
 
 def _log_cooldowns(snapshot: Snapshot, url: str, now_ms: int) -> None:
-    """Log each split that is left alone because an operation could not process it lately."""
+    """Log each split that is in cooldown."""
     skips = snapshot.header.skips
     for path, until in sorted(paths_in_cooldown(skips, now_ms=now_ms).items()):
         text = "%s of %s is left alone until %s: %s"
@@ -243,9 +249,10 @@ def plan(
     only_wrong: bool = False,
     cooling: bool = False,
 ) -> MergePlan:
-    """Group the small splits of a snapshot; those in cooldown are left alone unless `cooling` asks for them.
+    """Group the small splits of a snapshot; those in cooldown only with `cooling`.
 
-    `only_wrong` takes those alone that index a column otherwise than was decided, or were written by another engine.
+    `only_wrong` selects only splits with an index that contradicts the table's decision, or of
+    another engine.
     """
     chosen = every_file(snapshot) if where is None else files_of_matching_partitions(where)(snapshot)
     disputes = live_indexing(snapshot).disputes
@@ -279,8 +286,9 @@ def plan(
 def _worthwhile(
     files: pa.Table, registry: Mapping[str, str], bounds: MergeBounds, disputes: Disputes | None
 ) -> pa.Table:
-    """The splits that a merge does not leave alone: small ones, those of another engine, wrongly indexed ones, and those
-    with many deleted rows."""
+    """Return the splits that are worth merging: small, of another engine, wrongly indexed, or with
+    many deleted rows.
+    """
     # Compared as whole numbers: a size that no float can hold would end the comparison.
     limit = min(math.ceil(bounds.skip_threshold * bounds.target_bytes), MAX_LONG)
     small = pc.less(files.column("size"), pa.scalar(limit, pa.int64()))
@@ -315,7 +323,7 @@ def _groups(
 def _in_order(
     sources: Sequence[SourceSplit], bounds: MergeBounds, extents: Mapping[str, clustering.Extent]
 ) -> Iterator[list[SourceSplit]]:
-    """Sources that lie side by side by the first column to sort by, those that overlap together."""
+    """Return sources that are adjacent by the first sort column, overlapping ones together."""
     limit = bounds.skip_threshold * bounds.target_bytes
     layout_of = [
         clustering.Extended(
@@ -337,7 +345,7 @@ def _in_order(
 
 
 def _packed(sources: Sequence[SourceSplit], bounds: MergeBounds) -> Iterator[list[SourceSplit]]:
-    """Sources in their order, cut where the next one would be too much."""
+    """Divide sources in order into groups below the size limit."""
     group: list[SourceSplit] = []
     size = rows = 0
     for source in sources:
@@ -360,7 +368,9 @@ class FailedSource(Struct, frozen=True):
 
 
 class MergeOutcome(Struct, frozen=True):
-    """What became of a group. No entry and no error: too few of its splits could be read, or they hold no rows."""
+    """Result for a group. No entry and no error: too few of its splits could be read, or they have
+    no rows.
+    """
 
     group: MergeGroup
     merged: tuple[SourceSplit, ...] = ()
@@ -376,10 +386,10 @@ class MergeTask(Struct, frozen=True):
     group: MergeGroup
     order_by: tuple[str, ...] = ()
     target_bytes: int | None = None
-    """Size at which a sorted merge goes on to the next split; None: it makes one."""
+    """Size at which a sorted merge starts the next split; None for a single one."""
 
     def run(self, *, store: Store | None = None, naming: Naming | None = None) -> MergeOutcome:
-        """Merge the group. What went wrong is part of the outcome; nothing that was uploaded is left behind then."""
+        """Merge the group. Errors are part of the outcome; uploaded files are deleted then."""
         merging = _GroupMerge(self, store or open_table_store(self.rewriter.spec), naming or Naming())
         try:
             return merging.run()
@@ -388,7 +398,7 @@ class MergeTask(Struct, frozen=True):
 
 
 class _GroupMerge:
-    """One run of a task: the sources that are left, and those that had to be left out."""
+    """One execution of a task: the remaining sources, and those that were left out."""
 
     def __init__(self, task: MergeTask, store: Store, naming: Naming) -> None:
         self.failed: list[FailedSource] = []
@@ -417,7 +427,9 @@ class _GroupMerge:
         return MergeOutcome(self._task.group, failed=tuple(self.failed))
 
     def _is_to_blame(self, source: SourceSplit, error: IndexTablesError) -> bool:
-        """Whether it is the split that is bad, and not the store: a store that fails for several splits is down."""
+        """Return whether the split is bad rather than the store: a store that fails for several
+        splits is down.
+        """
         return not isinstance(error, StorageError) or self._doubted <= {source.path}
 
     def _merge(self, sources: Sequence[SourceSplit]) -> tuple[AddAction, ...]:
@@ -455,7 +467,7 @@ class _GroupMerge:
 
 
 def tasks(planned: MergePlan, *, spec: StoreSpec, settings: Settings) -> list[MergeTask]:
-    """The plan's groups as work that travels."""
+    """Return the plan's groups as tasks."""
     rewriter = SplitRewriter.of(planned.read.metadata, spec=spec, settings=settings, decided=planned.decided)
     return [
         MergeTask(
@@ -478,9 +490,9 @@ def run(
     progress: Progress = silent,
     engine_info: str | None = None,
 ) -> MergeReport:
-    """Merge the groups of a plan, a batch at a time, one commit per batch.
+    """Merge the groups of a plan in batches with one commit each.
 
-    A batch in which the store failed commits what it has, and then raises.
+    If the store fails within a batch, the finished groups are committed before the error is raised.
     """
     chosen = settings.group(MergeSettings)
     work = tasks(planned, spec=spec, settings=settings)
@@ -508,7 +520,7 @@ def run(
 
 
 class _Merge(Struct):
-    """A merge under way: what was committed so far, what was skipped, what dropped out."""
+    """A running merge: what was committed, skipped and dropped so far."""
 
     planned: MergePlan
     log: TransactionLog
@@ -567,8 +579,9 @@ class _Merge(Struct):
     def _without_conflicts(
         self, outcomes: Sequence[MergeOutcome], newest: Snapshot, live: Container[str], conflict: ConflictError
     ) -> list[MergeOutcome]:
-        """The groups whose splits are all live still, with the rows that were merged. If that is not what stood in the way,
-        none is left."""
+        """Return the groups whose splits are all live with the rows that were merged, or none if
+        that was not the conflict.
+        """
         vectors = _vectors(newest)
         current = [
             outcome
@@ -588,7 +601,7 @@ class _Merge(Struct):
         self.log.discard(_paths(outcomes), since=self.planned.read.version)
 
     def report(self) -> MergeReport:
-        """What came of it all."""
+        """Return the report."""
         files = sum(len(outcome.merged) for outcome in self.done)
         made = [added for outcome in self.done for added in outcome.added]
         how = f", sorted by {', '.join(self.planned.order_by)}" if self.planned.order_by else ""
@@ -632,5 +645,5 @@ def _vectors(snapshot: Snapshot) -> dict[str, str | None]:
 
 
 def _failed(outcomes: Iterable[MergeOutcome], live: Container[str]) -> list[FailedSource]:
-    """The splits that could not be read, but for those that are not part of the table any more."""
+    """Return the splits that could not be read, without those that are no longer part of the table."""
     return [failed for outcome in outcomes for failed in outcome.failed if failed.path in live]

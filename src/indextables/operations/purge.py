@@ -1,19 +1,17 @@
-"""Purging: which splits nobody can reach, expired files of the log and leftovers may go, and deleting them safely.
+"""Purge: find unreachable splits, expired log files and leftovers, and delete them safely.
 
-A split may go when no version that was current within the retention period has it and the file itself is as old. A file
-whose age is not known stays, and so does everything below a folder that is a table of its own, and whatever may be a live
-split that the log spells in another way than the store.
+A split may be deleted if no version that was current within the retention period has it, and the
+file itself is as old. Files of unknown age stay, and so does everything below a folder with a table
+of its own, and anything that may be a live split under another spelling. What counts for a removed
+split is the time of its removal, by the store's clock. Where the log has holes (it was truncated,
+or another engine wrote only states), a split that is in no version before and after a hole counts
+as removed in the first version after it. The same holds for files of deletion vectors.
 
-So what counts for a removed split is not how old it is but when it was removed: the time of the version that did it, by the
-store's clock. Where the log has holes (it was truncated, or another engine wrote states only), a split that is in no
-version before a hole and in none after it may have been removed as late as the first version after the hole. What is said
-of splits holds for the files of their deletion vectors too.
-
-Nobody at work beside a purge loses anything. Before the first file goes, a version of its own says in the log that a purge
-takes place. It is the record for the history and a fence for writers: it removes by name the splits that somebody may have
-been about to commit, and a commit that adds one of them fails instead of naming a file that is gone. The store's clock is
-asked before anything is changed. Before every batch the newest version is looked at again, and whatever has come alive
-stays. The newest checkpoint is proven before anything goes, and written anew if it is damaged.
+Concurrent work loses nothing. Before the first deletion a version of its own records the purge. It
+is a history record and a fence for writers: it removes by name the splits that a writer may be
+about to commit, so that a commit which adds one of them fails. The store's clock is read before
+anything is changed. Before every batch the newest version is read again, and splits that became
+live are kept. The newest checkpoint is verified first, and rewritten if it is damaged.
 """
 
 from __future__ import annotations
@@ -67,14 +65,16 @@ _RESTARTS = 5
 
 
 class Ending(Struct, frozen=True):
-    """The version that removed a split, and when; no time if the store does not say."""
+    """The version that removed a split, and its time; None if the store reports none."""
 
     version: int
     at_ms: int | None
 
 
 class Timeline(Struct, frozen=True):
-    """The splits that are live now, how the others ended, and until when one that left no trace may have been live."""
+    """The live splits, how the others ended, and until when a split without a trace may have been
+    live.
+    """
 
     live: frozenset[str]
     ended: Mapping[str, Ending]
@@ -82,7 +82,9 @@ class Timeline(Struct, frozen=True):
 
 
 def timeline(log: TransactionLog, newest: Snapshot) -> Timeline:
-    """What the log tells up to a snapshot. A log that is cleaned while it is read is read again."""
+    """Return the timeline of the log up to a snapshot. If the log is cleaned while it is read, it
+    is read again.
+    """
     for _ in range(_RESTARTS):
         try:
             return _timeline(log, newest)
@@ -105,7 +107,7 @@ def _timeline(log: TransactionLog, newest: Snapshot) -> Timeline:
 
 
 class _TimelineWalk:
-    """A walk through the versions of the log, oldest first."""
+    """Walks through the versions of the log, oldest first."""
 
     def __init__(self, log: TransactionLog, listing: LogListing, versions: Mapping[int, CommittedVersion]) -> None:
         self.ended: dict[str, Ending] = {}
@@ -119,7 +121,9 @@ class _TimelineWalk:
         self._at = -1
 
     def step(self, version: int) -> None:
-        """Go on to a version: by its own actions if it follows the last, else by what is known of it as a whole."""
+        """Apply a version: by its actions if it follows the last one, otherwise by its complete
+        file list.
+        """
         if version in self._versions and version == self._at + 1:
             self._apply(self._versions[version])
         elif not self._jump(version):
@@ -142,14 +146,16 @@ class _TimelineWalk:
         self._follow_vectors(before, version.version)
 
     def _follow_vectors(self, before: set[str], version: int) -> None:
-        """End the vector files that a version has left without a split."""
+        """End the vector files that no split uses after a version."""
         now = set(self._vectors.values())
         self.ended |= dict.fromkeys(before - now, self._ending(version)) if before - now else {}
         for path in now - before:
             self.ended.pop(path, None)
 
     def _jump(self, version: int) -> bool:
-        """Over a hole in the log; False if the version cannot be read, which makes the hole larger."""
+        """Continue after a hole in the log. Returns False if the version cannot be read, which
+        enlarges the hole.
+        """
         try:
             files = self._log.at_version(version).files(columns=REACHED_COLUMNS)
         except (VersionNotFoundError, CorruptTableError):
@@ -164,29 +170,31 @@ class _TimelineWalk:
         return True
 
     def _ending(self, version: int) -> Ending:
-        """The time is the store's, not the writer's: a clock that is behind must not make a removal look older."""
+        """Return the ending by the store's time: a writer's slow clock must not make a removal look
+        older.
+        """
         listing = self._listing
         info = listing.versions.get(version) or listing.states.get(version) or listing.legacy_checkpoints[version]
         return Ending(version, info.last_modified_ms)
 
 
 def other_tables(objects: Iterable[ObjectInfo]) -> tuple[str, ...]:
-    """The folders of tables that lie inside this one's folder, which are not ours to touch."""
+    """Return the folders of tables inside this one's folder, which are left alone."""
     marker = f"/{log_files.LOG}/"
     return tuple(sorted({o.path[: o.path.index(marker) + 1] for o in objects if marker in o.path}))
 
 
 def own_files(objects: Iterable[ObjectInfo]) -> list[ObjectInfo]:
-    """The objects without those of other tables."""
+    """Return the objects without those of other tables."""
     listed = [*objects]
     others = other_tables(listed)
     return [o for o in listed if not o.path.startswith(others)] if others else listed
 
 
 IN_FLIGHT_MS = 24 * HOUR_MS
-"""A split that no version names and that is younger than this may be somebody's who is about to commit it."""
+"""Age up to which a split that no version names may belong to a running commit."""
 WRITING_MS = HOUR_MS
-"""A file without a name yet is given so long before it counts as left behind."""
+"""Age up to which a temporary file may belong to a running writer."""
 
 
 class PurgeFile(Struct, frozen=True):
@@ -199,14 +207,14 @@ class PurgeFile(Struct, frozen=True):
 
 
 class Retention(Struct, frozen=True):
-    """How long splits and version files are kept; what is too short to be safe is refused."""
+    """Retention of splits and version files; unsafe values are refused."""
 
     split_hours: float
     log_hours: float
 
     @classmethod
     def checked(cls, settings: PurgeSettings, *, split_hours: float | None, log_hours: float | None) -> Retention:
-        """The settings, with what this purge asks for on top."""
+        """Return the settings with the options of this purge applied."""
         retention = cls(
             settings.split_hours if split_hours is None else number("older_than_hours", split_hours, "hours"),
             settings.log_hours if log_hours is None else number("log_retention_hours", log_hours, "hours"),
@@ -228,28 +236,28 @@ class Retention(Struct, frozen=True):
 
 
 class PurgePlan(Report, frozen=True):
-    """Every file that a purge would delete, with its size and the reason."""
+    """Every file that a purge would delete, with size and reason."""
 
     table_path: str
     version: int
     retention_hours: float
     log_retention_hours: float
     files: tuple[PurgeFile, ...]
-    """Splits and leftovers first, then the files of the log in the order in which they must go."""
+    """Splits and leftovers first, then the log files in the order of deletion."""
     expiry: Expiry
     in_flight: frozenset[str]
-    """Those among the splits that somebody may be about to commit."""
+    """Those among the splits that a writer may be about to commit."""
     ended: Mapping[str, int]
-    """By the path of a split or vector: the version that removed it."""
+    """The version that removed a split or vector, by path."""
     read: Snapshot
     settings: RetentionSettings
     now_ms: int
-    """By which time it was decided what is old enough."""
+    """The time by which expiry was decided."""
     masked: MaskedRows
     hidden: ClassVar[tuple[str, ...]] = (*("expiry", "in_flight", "ended", "read", "settings", "now_ms", "masked"),)
 
     def details(self) -> dict[str, list[dict[str, Any]]]:
-        """The files, those of the log among them."""
+        """Return the files, including those of the log."""
         return {"files": [asdict(file) for file in self.all_files()]}
 
     @property
@@ -258,7 +266,7 @@ class PurgePlan(Report, frozen=True):
         return max((self.ended[file.path] for file in self.files if file.path in self.ended), default=0)
 
     def only(self, paths: Collection[str], *, log: bool) -> PurgePlan:
-        """The same plan for some of the splits and leftovers, with the files of the log or without them."""
+        """Return the plan for some of the splits and leftovers, with or without the log files."""
         return replace(
             self,
             files=tuple(file for file in self.files if file.path in paths),
@@ -267,7 +275,7 @@ class PurgePlan(Report, frozen=True):
         )
 
     def all_files(self) -> Iterator[PurgeFile]:
-        """Every file, in the order of deletion."""
+        """Return every file in the order of deletion."""
         yield from self.files
         for expired in self.expiry.expired:
             yield PurgeFile(expired.path, expired.kind, expired.size, expired.reason)
@@ -276,7 +284,7 @@ class PurgePlan(Report, frozen=True):
 def plan(
     log: TransactionLog, *, retention: Retention, settings: RetentionSettings, now_ms: int | None = None
 ) -> PurgePlan:
-    """Look for what may be deleted, by this machine's time or by a given one. Nothing is changed."""
+    """Find what may be deleted, by this machine's or a given clock. Changes nothing."""
     now_ms = log.now_ms() if now_ms is None else now_ms
     policy = log_policy(settings, log_hours=retention.log_hours)
     newest = log.newest_writable()
@@ -310,7 +318,7 @@ def plan(
 
 
 def log_policy(settings: RetentionSettings, *, log_hours: float) -> RetentionPolicy:
-    """The retention of the log: what was asked for, and for checkpoints no more than that."""
+    """Return the retention of the log: as requested, and for checkpoints at most that."""
     policy = policy_of(settings)
     log_ms = round(log_hours * HOUR_MS)
     return replace(
@@ -323,7 +331,7 @@ def log_policy(settings: RetentionSettings, *, log_hours: float) -> RetentionPol
 
 
 class _PurgeSearch:
-    """A search for what nobody needs."""
+    """Finds unreferenced files."""
 
     def __init__(self, history: Timeline, missed: frozenset[str], retention: Retention, now_ms: int) -> None:
         self.in_flight: set[str] = set()
@@ -333,7 +341,9 @@ class _PurgeSearch:
         self._now_ms = now_ms
 
     def orphans(self, objects: Iterable[ObjectInfo]) -> Iterator[PurgeFile]:
-        """Splits and vector files that are not live, and old enough since they were, or since they were written."""
+        """Return splits and vector files that are not live, and that expired since they were live
+        or were written.
+        """
         for info in objects:
             kind = _kind(info.path)
             if kind is None or info.path in self._history.live:
@@ -354,7 +364,7 @@ class _PurgeSearch:
             yield PurgeFile(info.path, kind, info.size, f"{reason}, {_age(age_ms)} ago")
 
     def checksums(self, objects: Iterable[ObjectInfo], gone: set[str]) -> Iterator[PurgeFile]:
-        """Hadoop's checksum files whose file is gone, or goes now."""
+        """Return Hadoop's checksum files whose file is gone or is deleted now."""
         listed = {o.path: o for o in objects}
         for path, info in listed.items():
             folder, _, name = path.rpartition("/")
@@ -365,17 +375,19 @@ class _PurgeSearch:
                 yield PurgeFile(path, "checksum", info.size, f"checksum of {checked}, which is gone")
 
     def unfinished(self, objects: Iterable[ObjectInfo]) -> Iterator[PurgeFile]:
-        """What writers that died have left."""
+        """Return the temporary files of dead writers."""
         for info in objects:
             if self._older(info, max(self._keep_ms, WRITING_MS)):
                 yield PurgeFile(info.path, "temporary", info.size, "left behind by a writer")
 
     def _may_be_in_flight(self, info: ObjectInfo) -> bool:
-        """By its age; where the retention is shorter than that takes, every one may be, whatever the clocks say."""
+        """Return whether a writer may be about to commit a file, by its age; always if retention is
+        shorter than that.
+        """
         return min(self._keep_ms, self._now_ms - (info.last_modified_ms or 0)) < IN_FLIGHT_MS
 
     def _since(self, info: ObjectInfo, ended: Ending | None) -> int | None:
-        """From when on the age of a split counts; None if that is not known."""
+        """Return from when the age of a split counts, or None if unknown."""
         last = ended or self._history.untraced
         if info.last_modified_ms is None or last is None:
             return info.last_modified_ms
@@ -386,14 +398,16 @@ class _PurgeSearch:
 
 
 def _kind(path: str) -> str | None:
-    """What a file of the table is that its log names; None if it is neither a split nor a file of deletion vectors."""
+    """Return the kind of a file that the log names, or None if it is neither a split nor a deletion
+    vector file.
+    """
     if path.endswith(".split"):
         return "split"
     return "vector" if path.startswith(f"{VECTOR_FOLDER}/") and path.endswith(VECTOR_SUFFIX) else None
 
 
 def _file_names(paths: Iterable[str]) -> frozenset[str]:
-    """The last parts of paths, in the plainest spelling. A split has a name that no other has."""
+    """Return the last parts of paths in normalized spelling. Split names are unique."""
     return frozenset(normalize("NFC", unquote(path.rpartition("/")[2])) for path in paths)
 
 
@@ -403,7 +417,7 @@ def _age(ms: int) -> str:
 
 
 def sizes_by_kind(files: Iterable[PurgeFile]) -> Mapping[str, tuple[int, int]]:
-    """Number and bytes of the files of each kind."""
+    """Return number and bytes of the files of each kind."""
     sizes: dict[str, tuple[int, int]] = {}
     for file in files:
         count, size = sizes.get(file.kind, (0, 0))
@@ -413,17 +427,21 @@ def sizes_by_kind(files: Iterable[PurgeFile]) -> Mapping[str, tuple[int, int]]:
 
 T = TypeVar("T")
 _NAMED_KINDS = ("split", "vector")
-"""Files that versions name."""
+"""Kinds of files that versions name."""
 BATCH = 1_000
 TOLERANCE_MS = 10_000
-"""So far this machine may be ahead of the store before what is old is looked for again, by the store's clock."""
+"""How far this machine's clock may be ahead of the store's before expired files are determined
+again by the store's clock.
+"""
 _BATCH_ELSEWHERE = 20_000
-"""Files that are deleted together elsewhere than in this process: sending work away pays for many files only."""
+"""Number of files deleted together when another process deletes them."""
 logger = logging.getLogger(__name__)
 
 
 class PurgeReport(Report, frozen=True):
-    """What was found and what was deleted; `files` are those found on a dry run, those deleted otherwise."""
+    """What was found and deleted; `files` are the found ones in a dry run, otherwise the deleted
+    ones.
+    """
 
     table_path: str
     status: str
@@ -439,20 +457,20 @@ class PurgeReport(Report, frozen=True):
     duration_ms: int
     message: str
     splits_with_deleted_rows: int = 0
-    """Live splits whose deletion vectors mask rows: the bytes of these rows stay."""
+    """Live splits with deletion vectors, whose deleted rows still have bytes in the file."""
     masked_rows: int = 0
-    """How many rows these are."""
+    """Number of these rows."""
     files: tuple[PurgeFile, ...] = ()
 
 
 class PurgeTask(Struct, frozen=True):
-    """Some deletions, as work that travels."""
+    """Deletions as a task."""
 
     spec: StoreSpec
     paths: tuple[str, ...]
 
     def run(self, *, store: Store | None = None) -> int:
-        """Delete them; returns how many were named."""
+        """Delete the files and return how many were named."""
         (store or open_store(self.spec)).delete(self.paths)
         return len(self.paths)
 
@@ -466,10 +484,11 @@ def run(
     progress: Progress = silent,
     engine_info: str | None = None,
 ) -> PurgeReport:
-    """Delete what a plan found. A batch that keeps failing raises; running the purge again goes on from there.
+    """Delete what a plan found. A batch that keeps failing raises an error; a repeated purge
+    continues.
 
-    `settings` say how many threads delete, and how many files at most besides those of the log; `delete` deletes
-    files elsewhere than in this process.
+    `settings` contain the number of threads and the maximum number of files besides those of the
+    log; `delete` deletes files in another process.
     """
     began_ms, retries, max_files = log.now_ms(), settings.delete_retries, settings.max_files
     damage = log.heal()
@@ -512,7 +531,7 @@ def run(
 
 
 def _delete_in_threads(store: Store, parallelism: int, paths: Sequence[str]) -> None:
-    """Delete files, some by each of several threads; one that fails is raised when all are done."""
+    """Delete files in several threads. A failure is raised when all are done."""
     if parallelism == 1 or len(paths) < parallelism:
         store.delete(paths)
         return
@@ -524,14 +543,16 @@ def _delete_in_threads(store: Store, parallelism: int, paths: Sequence[str]) -> 
 
 
 def preview(planned: PurgePlan, log: TransactionLog) -> PurgeReport:
-    """What a dry run reports."""
+    """Return the report of a dry run."""
     files, damage = tuple(planned.all_files()), log.damage()
     status = DRY_RUN if files or damage else NO_ACTION
     return _report(planned, files, status=status, duration_ms=0, dry_run=True, damage=damage)
 
 
 def by_the_stores_clock(planned: PurgePlan, log: TransactionLog) -> PurgePlan:
-    """The part of a plan that is old enough by the store's clock too. RefusedError if the clocks are far apart."""
+    """Return the part of a plan that has also expired by the store's clock. Raises RefusedError if
+    the clocks differ too much.
+    """
     now_ms = StoreClock(log.store, log.now_ms).tell()
     if planned.now_ms - now_ms <= TOLERANCE_MS or not (planned.retention_hours or planned.log_retention_hours):
         return planned
@@ -547,14 +568,18 @@ def by_the_stores_clock(planned: PurgePlan, log: TransactionLog) -> PurgePlan:
 
 
 def _put_up_fence(planned: PurgePlan, log: TransactionLog, engine_info: str | None) -> CommittedVersion:
-    """Record the purge; the splits that the version removes can be committed by no writer from then on."""
+    """Commit the record of the purge. The splits that this version removes can no longer be
+    committed.
+    """
     committed = log.commit(planned.read, _Fence(planned, engine_info), keep_up=False)
     assert committed.offered is not None, "a purge always has something to record"
     return committed.offered
 
 
 class _Newest:
-    """The splits that came alive since a plan, and those of the newest version; looked at again at every question."""
+    """The splits that became live since a plan, and those of the newest version; read again on
+    every call.
+    """
 
     def __init__(self, log: TransactionLog, planned: PurgePlan, fence: CommittedVersion) -> None:
         self._log = log
@@ -568,9 +593,11 @@ class _Newest:
         self._untold = False
 
     def without_needed(self, batch: Sequence[PurgeFile], *, in_flight: frozenset[str]) -> list[PurgeFile]:
-        """The files of a batch that no version since the plan has, and that nobody can commit any more.
+        """Return the files of a batch that no version since the plan has, and that no writer can
+        commit any more.
 
-        One that came alive is kept even if it was removed again: its age counts from that removal (rule C2).
+        A file that became live is kept even if it was removed again: its age counts from that
+        removal (rule C2).
         """
         live = self._live()
         if self._untold:
@@ -588,7 +615,9 @@ class _Newest:
         return self._live_paths[1]
 
     def _check_fence(self, newest: Snapshot) -> None:
-        """ConflictError if the log does not come from the fence any more: what the plan calls unneeded may be needed."""
+        """Raise ConflictError if the log no longer descends from the fence, so that the plan is
+        outdated.
+        """
         txn_id, txn_ids = self._fence.info.txn_id, newest.header.recent_txn_ids
         since = newest.version - self._fence.version
         if since < 0 or (txn_id and since < len(txn_ids) and txn_id not in txn_ids):

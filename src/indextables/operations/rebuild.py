@@ -1,10 +1,9 @@
-"""Repair: a log that is lost or damaged, made again from what there is.
+"""Rebuild a lost log from the splits, or read it back from a replica.
 
-A lost log is rebuilt from the splits alone: they carry their schema, statistics, partition and mapping. What no split can
-tell is which of the others were removed before the log was lost. A split that was merged or rewritten
-into another one that is there is left out; one that was overwritten or dropped and not yet purged comes back.
-
-A damaged log is mended in place, or copied clean to another place: `salvage.py`.
+Splits record their schema, statistics, partition and mapping. They do not record which of them were
+removed before the log was lost. A split that was merged or rewritten into an existing one is left
+out; one that was overwritten or dropped and not yet purged comes back. `salvage.py` repairs a
+damaged log.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class LeftOut(Struct, frozen=True):
 
 
 class RepairReport(Report, frozen=True):
-    """The figures of a repair. `source_version` is None where there was no log to read."""
+    """Result of a repair. `source_version` is None if there was no readable log."""
 
     source_path: str
     target_path: str
@@ -67,11 +66,11 @@ class RepairReport(Report, frozen=True):
     message: str = ""
     left_out: tuple[LeftOut, ...] = ()
     missing_versions: tuple[int, ...] = ()
-    """Versions that are lost or cannot be read; every other one was kept."""
+    """Versions that are lost or unreadable; every other one was kept."""
 
 
 class DescribedSplit(Struct, frozen=True):
-    """A split in the store, and what it says of itself."""
+    """A split in the store and its description of itself."""
 
     path: str
     modified_ms: int
@@ -79,12 +78,12 @@ class DescribedSplit(Struct, frozen=True):
 
     @property
     def replaces(self) -> tuple[str, ...]:
-        """Marks of the splits whose rows it holds."""
+        """Hashes of the splits whose rows it holds."""
         return self.description.origin.replaces if self.description.origin else ()
 
 
 class TableLayout(Struct, frozen=True):
-    """The table that splits make up."""
+    """The table that splits form."""
 
     schema_json: str
     partition_columns: tuple[str, ...]
@@ -92,7 +91,9 @@ class TableLayout(Struct, frozen=True):
     splits: tuple[DescribedSplit, ...]
 
     def values_of(self, split: DescribedSplit) -> dict[str, str | None] | None:
-        """The partition of a split: as it says itself, else as its folders spell it; None if it fits no partition."""
+        """Return the partition of a split: as recorded in it, or as its folders spell it; None if
+        it fits no partition.
+        """
         origin = split.description.origin
         values = dict(origin.partition_values) if origin else partition_values(split.path)
         if set(values) != set(self.partition_columns):
@@ -101,7 +102,9 @@ class TableLayout(Struct, frozen=True):
 
 
 def layout_of(splits: Sequence[DescribedSplit], *, url: str) -> TableLayout:
-    """The layout of the table that these splits, the oldest first, make up. The newest has the last word."""
+    """Return the layout of the table that these splits, the oldest first, form. The newest takes
+    precedence.
+    """
     if not splits:
         raise TableNotFoundError(f"None of the splits at {url} can be read.", path=url)
     newest_first = [*reversed(splits)]
@@ -121,12 +124,14 @@ def layout_of(splits: Sequence[DescribedSplit], *, url: str) -> TableLayout:
 
 
 def _operator(splits: Sequence[DescribedSplit]) -> dict[str, str]:
-    """What words side by side mean: what the other engine means by them, if it wrote a split of the table."""
+    """Return the default operator: AND if another engine wrote a split of the table."""
     return {DEFAULT_OPERATOR: "and"} if any(split.description.info is None for split in splits) else {}
 
 
 def _schema(newest_first: Sequence[DescribedSplit]) -> pa.Schema:
-    """Every column of every split; where a split tells the table's schema, its columns and their order as it says."""
+    """Return every column of every split, in the columns and order of a split that records the
+    table's schema.
+    """
     texts = dict.fromkeys(split.description.origin.schema for split in newest_first if split.description.origin)
     schemas = [schema_from_json(text) for text in texts]
     schema = schemas[0] if schemas else normalize(newest_first[0].description.schema)
@@ -143,7 +148,9 @@ def _schema(newest_first: Sequence[DescribedSplit]) -> pa.Schema:
 
 
 def _were_altered(texts: Iterable[str]) -> bool:
-    """Whether schemas, the newest first, tell of columns that were renamed, dropped, widened or given a default."""
+    """Return whether schemas, newest first, show columns that were renamed, dropped, widened or
+    given a default.
+    """
     schemas = list(texts)
     if any(NAME_KEY in text or DEFAULT_KEY in text for text in schemas):
         return True
@@ -156,7 +163,7 @@ def _were_altered(texts: Iterable[str]) -> bool:
 
 
 class RebuildPlan(Report, frozen=True):
-    """What the new log would say."""
+    """The content of the new log."""
 
     table_path: str
     total_splits: int
@@ -168,7 +175,7 @@ class RebuildPlan(Report, frozen=True):
     hidden: ClassVar[tuple[str, ...]] = ("layout", "adds")
 
     def report(self, status: str) -> RepairReport:
-        """The figures."""
+        """Return the counts."""
         replaced = len(self.left_out) - self.unreadable_splits
         return RepairReport(
             source_path=self.table_path,
@@ -184,12 +191,12 @@ class RebuildPlan(Report, frozen=True):
         )
 
     def preview(self) -> RepairReport:
-        """What a dry run reports."""
+        """Return the report of a dry run."""
         return self.report(DRY_RUN)
 
 
 def heal(log: TransactionLog, *, dry_run: bool) -> RepairReport:
-    """What a repair does with a log that can be read: a checkpoint that is damaged is written anew beside it."""
+    """Repair a readable log: rewrite a damaged checkpoint next to it."""
     snapshot, damage = log.fresh(), log.damage()
     if damage is not None:
         protocols.check_writable(snapshot.header.protocol, path=log.store.url)
@@ -213,21 +220,23 @@ def heal(log: TransactionLog, *, dry_run: bool) -> RepairReport:
 
 
 class RecoveryPlan(Report, frozen=True):
-    """What a table would be by its replica."""
+    """The table according to its replica."""
 
     table_path: str
     replica_path: str
     snapshot: Snapshot
     total_splits: int
     unnamed_splits: int
-    """Splits at the table that it does not name: replaced, dropped, or written after the newest version that it knows."""
+    """Splits that the replica does not name: replaced, dropped, or written after its newest
+    version.
+    """
     left_out: tuple[LeftOut, ...]
     lost_tags: tuple[str, ...]
-    """Tags of versions that are not there any more."""
+    """Tags of versions that no longer exist."""
     hidden: ClassVar[tuple[str, ...]] = ("snapshot",)
 
     def report(self, status: str, version: int) -> RepairReport:
-        """The figures."""
+        """Return the counts."""
         missing = len(self.left_out)
         message = (
             f"Version {self.snapshot.version} by the replica at {self.replica_path}, goes on as version {version}. "
@@ -250,14 +259,16 @@ class RecoveryPlan(Report, frozen=True):
         )
 
     def preview(self) -> RepairReport:
-        """What a dry run reports."""
+        """Return the report of a dry run."""
         return self.report(DRY_RUN, self.snapshot.version + 1)
 
 
 def plan_recovery(log: TransactionLog, replica: Replica, *, is_readable: bool) -> RecoveryPlan | None:
-    """Read what a replica holds of a table and prove it; None if the log can be read and the replica has nothing newer.
+    """Read and verify what a replica holds of a table. Returns None if the log is readable and the
+    replica is not newer.
 
-    Nothing is changed. RefusedError if what it holds is of another table, or older than what is lost.
+    Changes nothing. Raises RefusedError if the replica is of another table, or older than what is
+    lost.
     """
     settings, newest = log.settings, list_log(log.store).newest
     plans = []
@@ -293,14 +304,14 @@ def plan_recovery(log: TransactionLog, replica: Replica, *, is_readable: bool) -
 
 
 def recover(planned: RecoveryPlan, log: TransactionLog) -> RepairReport:
-    """Write the state of a plan into the log, beside what is damaged there, and open the table by it."""
+    """Write the state of a plan into the log, next to the damaged files, and open the table."""
     version = log.adopt(planned.snapshot).version
     log.reload()
     return planned.report(SUCCESS, version)
 
 
 def plan_rebuild(log: TransactionLog, *, parallelism: int, progress: Progress = silent) -> RebuildPlan:
-    """Look at every split below a folder. Nothing is changed."""
+    """Read every split below a folder. Changes nothing."""
     store = log.store
     if not list_log(store).is_empty:
         raise RefusedError(
@@ -354,14 +365,14 @@ def rebuild(planned: RebuildPlan, log: TransactionLog, *, engine_info: str) -> R
 
 
 def splits_described(store: Store, files: Sequence[ObjectInfo], parallelism: int) -> list[DescribedSplit]:
-    """What each split that can be read says of itself, the oldest first."""
+    """Return the description of each readable split, the oldest first."""
     return _describe_splits(store, files, parallelism, silent)[0]
 
 
 def _describe_splits(
     store: Store, files: Sequence[ObjectInfo], parallelism: int, progress: Progress
 ) -> tuple[list[DescribedSplit], list[LeftOut]]:
-    """What each split says of itself, the oldest first; and those that cannot be read."""
+    """Return the description of each split, the oldest first, and the unreadable splits."""
 
     def look(info: ObjectInfo) -> DescribedSplit | LeftOut:
         try:

@@ -1,7 +1,7 @@
 """`Table.repair`: choose how to repair a table that may not open, and do it.
 
-A damaged log is repaired in place or copied to another path (`salvage`). A lost log is rebuilt from the splits or read back
-from a replica (`rebuild`).
+A damaged log is repaired in place or copied to another path (`salvage`). A lost log is rebuilt from
+the splits or read back from a replica (`rebuild`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ def repair_table(
     progress: Progress,
     from_replica: bool | str = False,
 ) -> RepairReport:
-    """Repair the table at a path in place, or with `at` by a clean copy of its log; as `Table.repair` says."""
+    """Repair the table at a path in place, or with `at` by a clean copy of its log. See
+    `Table.repair`.
+    """
     source = open_log(_without_log_folder(path), options, makes_folder=from_replica is not False)
     if from_replica is not False:
         replica = _named_replica(from_replica, source, options)
@@ -67,7 +69,7 @@ def _named_replica(place: bool | str, log: TransactionLog, options: Mapping[str,
 
 
 def _readable(log: TransactionLog, options: Mapping[str, object] | None) -> TransactionLog | None:
-    """The log with the settings of its table, if the table can be opened."""
+    """Return the log with the settings of its table, if the table can be opened."""
     try:
         snapshot = log.reload()
         snapshot.files(columns=["path"])
@@ -78,6 +80,6 @@ def _readable(log: TransactionLog, options: Mapping[str, object] | None) -> Tran
 
 
 def _without_log_folder(path: str) -> str:
-    """The place of the table, where the place of its log was given."""
+    """Return the location of the table if the location of its log was given."""
     folder = path.rstrip("/")
     return folder.removesuffix(f"/{LOG}") if folder.endswith(f"/{LOG}") else path

@@ -1,7 +1,7 @@
-"""Restoring an older version: a new version with the old one's files, schema and configuration.
+"""Restore an older version: a new version with its files, schema and configuration.
 
-Only the log changes. The splits must all still be there, which is looked at first. The protocol is never lowered, and
-what exactly-once writers recorded stays recorded.
+Only the log changes. All splits must still exist, which is checked first. The protocol is never
+lowered, and transactions of exactly-once writers are kept.
 """
 
 from __future__ import annotations
@@ -29,11 +29,13 @@ from indextables.storage.store import Store
 
 _NOTHING = "The table is as it was then."
 _FEW = 32
-"""Up to so many splits are looked at one by one; more are found in one listing."""
+"""Up to this many splits are checked one by one; more with one listing."""
 
 
 class RestoreReport(Report, frozen=True):
-    """What restoring did. `version` is the new version, the present one if there was nothing to do, none on a dry run."""
+    """Result of a restore. `version` is the new version, the current one if nothing changed, None
+    in a dry run.
+    """
 
     table_path: str
     status: str
@@ -57,7 +59,7 @@ class RestorePlan(Report, frozen=True):
     hidden: ClassVar[tuple[str, ...]] = ("read", "target")
 
     def preview(self) -> RestoreReport:
-        """What a dry run reports."""
+        """Return the report of a dry run."""
         changes = self.files_added or self.files_removed or _restored_metadata(self.target, self.read) is not None
         return RestoreReport(
             table_path=self.table_path,
@@ -71,7 +73,7 @@ class RestorePlan(Report, frozen=True):
 
 
 def plan(log: TransactionLog, *, version: int) -> RestorePlan:
-    """What it takes to bring a version back; an error if it cannot be, because splits of it were purged or are gone."""
+    """Plan to restore a version. Raises an error if splits of it were purged or are missing."""
     read = log.newest_writable()
     target = log.at_version(version)
     check_not_purged(log, read, target)
@@ -88,7 +90,7 @@ def plan(log: TransactionLog, *, version: int) -> RestorePlan:
 
 
 def run(planned: RestorePlan, log: TransactionLog, *, engine_info: str | None = None) -> RestoreReport:
-    """Commit the restoration; nothing is committed if the table already is as it was then."""
+    """Commit the restore. Nothing is committed if the table already has that content."""
     committed = log.commit(planned.read, _Restoration(planned.read, planned.target, engine_info))
     written = committed.written
     done = committed.version is not None
@@ -108,8 +110,9 @@ def _message(version: int, what: str) -> str:
 
 
 def check_splits(store: Store, snapshot: Snapshot) -> None:
-    """MissingSplitError unless every split of a snapshot is in the store with the size that the log says, and the files of
-    their deletion vectors too."""
+    """Raise MissingSplitError unless every split of a snapshot exists with its recorded size, and
+    its deletion vector files.
+    """
     files = snapshot.files(columns=["path", "size", "deletion_vector"])
     recorded_sizes: dict[str, int | None] = dict.fromkeys(listed_paths(files))
     recorded_sizes |= dict(zip(files.column("path").to_pylist(), files.column("size").to_pylist(), strict=True))
@@ -136,7 +139,7 @@ def _gone(url: str, snapshot: Snapshot, missing: Sequence[str]) -> MissingSplitE
 
 
 def stored_sizes(store: Store, paths: Collection[str]) -> dict[str, int]:
-    """The sizes of those of some files that are in the store: a few are asked for, many are listed with all others."""
+    """Return the sizes of existing files: a few are requested one by one, many with one listing."""
     if len(paths) > _FEW:
         return {info.path: info.size for info in store.list()}
     found = (store.head(path) for path in paths)
@@ -144,7 +147,7 @@ def stored_sizes(store: Store, paths: Collection[str]) -> dict[str, int]:
 
 
 class _Restoration(Struct, frozen=True):
-    """The commit: planned anew on whatever it meets, so that the outcome is the old content whoever was first."""
+    """The commit: planned again on any newer version, so that the result is always the old content."""
 
     read: Snapshot
     target: Snapshot
@@ -178,7 +181,9 @@ class _Restoration(Struct, frozen=True):
 
 
 def _restored_metadata(target: Snapshot, newest: Snapshot) -> MetadataAction | None:
-    """The metadata that was, if it is another; the table stays the same one. Records of doc mappings are no difference."""
+    """Return the old metadata if it differs, with the id of the table. Doc mapping records are not
+    a difference.
+    """
     metadata = msgspec.structs.replace(target.metadata, id=newest.metadata.id)
     metadata = with_operator(metadata, target.header.protocol, newest.header.protocol)
     return None if without_registry(metadata) == without_registry(newest.metadata) else metadata

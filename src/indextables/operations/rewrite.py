@@ -1,7 +1,7 @@
-"""Writing splits anew from splits: what merging many and deleting rows of one have in common.
+"""Rewrite splits: shared by merging several and deleting rows of one.
 
-Live splits are taken by partition, the oldest first. A `SplitRewriter` is plain values and travels by pickle; the store is
-opened where the work is done.
+Live splits are taken by partition, the oldest first. A `SplitRewriter` is picklable and opens the
+store where it runs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _now_ms() -> int:
 
 
 class SourceSplit(Struct, frozen=True):
-    """A split to be rewritten, as the log describes it; plain values that travel."""
+    """A split to be rewritten, from its log entry; picklable."""
 
     path: str
     size: int
@@ -53,54 +53,56 @@ class SourceSplit(Struct, frozen=True):
     split_tags: tuple[str, ...]
     modification_time: int
     foreign: bool = False
-    """Whether it is written anew even if it stands alone: another engine wrote it, or it is wrongly indexed."""
+    """Whether it is rewritten even alone: another engine wrote it, or its index contradicts the
+    table's decision.
+    """
     side: str = ""
-    """Which of several ways it indexes disputed columns; only splits of one way are merged."""
+    """The way in which it indexes disputed columns; only splits of one way are merged."""
     vector: str | None = None
-    """Its deletion vector: the rows that it names are not written anew."""
+    """Its deletion vector, whose rows are left out."""
     deleted: int | None = None
 
     def entry(self, partition_values: dict[str, str | None]) -> SplitEntry:
-        """What opening it needs."""
+        """Return what opening it needs."""
         place = self.path, self.size, self.num_records, self.footer_start
         return SplitEntry(*place, partition_values, self.vector, self.deleted)
 
     @property
     def stored_records(self) -> int | None:
-        """Rows in its file."""
+        """Number of rows in its file."""
         return None if self.num_records is None else self.num_records + (self.deleted or 0)
 
     @property
     def deleted_share(self) -> float:
-        """Which part of these is deleted."""
+        """Share of deleted rows."""
         return (self.deleted or 0) / (self.stored_records or 1)
 
 
 class Naming(Struct, frozen=True):
-    """Where names and times of new splits come from."""
+    """Source of names and times of new splits."""
 
     new_name: Callable[[], str] = new_split_name
     now_ms: Callable[[], int] = _now_ms
 
 
 class SplitRewriter(Struct, frozen=True, dict=True):
-    """How a table's splits are written anew."""
+    """How a table's splits are rewritten."""
 
     spec: StoreSpec
     schema_json: str
     partition_columns: tuple[str, ...]
     mapping: DocMapping
-    """How columns are indexed that no source has; for the others the sources' own way stays."""
+    """Index of columns that no source has; other columns keep the sources' index."""
     splits: SplitWriterSettings
     stats: StatsSettings
     decided: tuple[str, ...] = ()
-    """Columns that live splits index in several ways, of which the table's configuration says which is right."""
+    """Columns that live splits index in several ways and the table's configuration decides."""
 
     @classmethod
     def of(
         cls, metadata: MetadataAction, *, spec: StoreSpec, settings: Settings, decided: Sequence[str] = ()
     ) -> SplitRewriter:
-        """The rewriter of a table."""
+        """Create the rewriter of a table."""
         columns = TableSchema.of(metadata)
         return cls(
             spec=spec,
@@ -119,7 +121,7 @@ class SplitRewriter(Struct, frozen=True, dict=True):
 
     @cached_property
     def body(self) -> pa.Schema:
-        """The columns that are in the splits."""
+        """The columns stored in splits."""
         return TableSchema(self.schema, self.partition_columns).stored
 
     def rewrite(
@@ -133,9 +135,10 @@ class SplitRewriter(Struct, frozen=True, dict=True):
         data_change: bool,
         reuse_index: bool = True,
     ) -> AddAction | None:
-        """One new split in the store with the living rows of these; None if there is none. It is not committed yet.
+        """Write one new split with the living rows of the sources, or return None without rows. It
+        is not committed yet.
 
-        `reuse_index=False` builds its index from the rows instead of merging those of the sources.
+        `reuse_index=False` builds its index from the rows instead of merging the sources' indexes.
         """
         mapping, tags, origin = self._new_split(sources, partition_values)
         merged = merge_splits(
@@ -164,9 +167,11 @@ class SplitRewriter(Struct, frozen=True, dict=True):
         naming: Naming,
         num_merge_ops: int,
     ) -> tuple[AddAction, ...]:
-        """New splits in the store with the living rows of these, sorted, cut at about a size (None: one split).
+        """Write new splits with the living rows of the sources, sorted, of about the given size
+        (None: one split).
 
-        Rows and index of a new split are in the same order. They are not committed yet; if one fails, none is left.
+        Rows and index of a new split have the same order. They are not committed yet; if one fails,
+        all are deleted.
         """
         rows = RowOrder([source for _, source in sources], self.body, order)
         if target_bytes is None and rows.is_given:
@@ -199,7 +204,7 @@ class SplitRewriter(Struct, frozen=True, dict=True):
     def _new_split(
         self, sources: Sequence[tuple[SourceSplit, MergeSource]], partition_values: dict[str, str | None]
     ) -> tuple[DocMapping, list[str], Origin]:
-        """How the columns of the new split are indexed, its tags, and what it says of where it comes from."""
+        """Return the index of the new split's columns, its tags, and its origin."""
         origin = Origin(
             schema=self.schema_json,
             partition_columns=self.partition_columns,
@@ -219,7 +224,7 @@ def _stored(
     *,
     data_change: bool,
 ) -> AddAction:
-    """Upload a finished split; returns what the log is to say of it."""
+    """Upload a finished split and return its log entry."""
     values = dict(partition_values)
     action = info.add_action(
         split_path(values, naming.new_name()),
@@ -233,10 +238,10 @@ def _stored(
 
 
 def source_mapping(readers: Sequence[Searchable], mapping: DocMapping, decided: Collection[str] = ()) -> DocMapping:
-    """The mapping of the new split: a column stays indexed as it is in the sources that have it.
+    """Return the mapping of the new split: columns keep the index of the sources that have them.
 
-    They must agree: rows that were found by their words would else be found by them no more. Columns that the table's
-    configuration decides are indexed as it says.
+    The sources must agree, otherwise words would no longer find rows. Columns that the table's
+    configuration decides are indexed accordingly.
     """
     columns = []
     for column in mapping.columns:
@@ -265,9 +270,9 @@ def _source_column(readers: Sequence[Searchable], column: ColumnMapping) -> Colu
 
 
 def discard(store: Store, paths: Sequence[str]) -> None:
-    """Delete splits that were never offered to a commit (for those that were: `TransactionLog.discard`).
+    """Delete splits that were never offered to a commit (otherwise see `TransactionLog.discard`).
 
-    What cannot be deleted is an orphan for the next purge.
+    A file that cannot be deleted is an orphan for the next purge.
     """
     try:
         store.delete(paths)
@@ -286,7 +291,7 @@ def _upload(store: Store, path: str, file: Path) -> None:
 
 T = TypeVar("T")
 ListedSplit = tuple[tuple[tuple[str, str | None], ...], SourceSplit]
-"""The partition of a split, as sorted pairs of column and value, and the split."""
+"""The partition of a split as sorted pairs of column and value, and the split."""
 _COLUMNS = [
     *("path", "size", "num_records", "footer_start_offset", "num_merge_ops", "split_tags", "modification_time"),
     *("partition_values", "deletion_vector", "deleted_records"),
@@ -294,7 +299,7 @@ _COLUMNS = [
 
 
 def source_splits(files: pa.Table, registry: Mapping[str, str], disputes: Disputes | None = None) -> list[ListedSplit]:
-    """The splits of a file list. `registry` holds the doc mappings that they may name."""
+    """Return the splits of a file list. `registry` holds the doc mappings that they may name."""
     splits: list[ListedSplit] = []
     columns = (files.column(name).to_pylist() for name in _COLUMNS)
     sides = by_mapping(files, registry, disputes.side, "") if disputes else [""] * files.num_rows
@@ -308,20 +313,22 @@ def source_splits(files: pa.Table, registry: Mapping[str, str], disputes: Disput
 
 
 def are_foreign(files: pa.Table, registry: Mapping[str, str]) -> list[bool]:
-    """Which of the splits another engine wrote, by their doc mappings; one without is taken for ours."""
+    """Return which of the splits another engine wrote, by their doc mappings; a split without one
+    is ours.
+    """
     return by_mapping(files, registry, _is_foreign, False)
 
 
 def to_be_rewritten(files: pa.Table, registry: Mapping[str, str], disputes: Disputes | None) -> list[bool]:
-    """Which of the splits a merge writes anew even if they stand alone: another engine's, and wrongly indexed ones."""
+    """Return which splits a merge rewrites even alone: another engine's, and wrongly indexed ones."""
     wrong = disputes.is_wrong if disputes is not None else lambda _: False
     return by_mapping(files, registry, lambda text: _is_foreign(text) or wrong(text), False)
 
 
 def by_mapping(files: pa.Table, registry: Mapping[str, str], answer: Callable[[str], T], otherwise: T) -> list[T]:
-    """What the doc mapping of each split tells.
+    """Evaluate a function of each split's doc mapping.
 
-    Every mapping is looked at once, however many splits share it: a mapping is large, and a table has few of them.
+    Every mapping is evaluated once, because mappings are large and few.
     """
     named = {ref: answer(text) for ref, text in registry.items()}
     answers = [named.get(ref, otherwise) for ref in files.column("doc_mapping_ref").to_pylist()]

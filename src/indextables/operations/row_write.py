@@ -1,14 +1,17 @@
-"""A write of rows as a value: planned where the table is open, run by one process or many, finished by one commit.
+"""A write of rows as a value: planned where the table is open, executed in one or many processes,
+finished by one commit.
 
-    write = plan_row_write(spec, header, data, ...)    the schema and the settings checked against the table
-    added = write.run(batches)                         in any process: rows become splits, and log entries to commit
-    write.changes(added)                               the one commit of it all
+    write = plan_row_write(spec, header, data, ...)    # schema and settings checked against the
+        table
+    added = write.run(batches)                         # in any process: rows become splits and log
+        entries
+    write.changes(added)                               # the one commit of everything
 
-A `RowWrite` is plain values and travels by pickle; the store and the writers are opened where it runs. Split names are
-random, so that a task that runs twice never overwrites what the other run wrote; what no commit names is an orphan.
+A `RowWrite` is picklable; store and writers are opened where it runs. Split names are random, so a
+task that runs twice never overwrites the other run's files; files that no commit names are orphans.
 
-Rows are cut into the partitions they belong to and put aside on local disk, so that a write needs memory for one
-partition at a time, however many come; rows keep their order inside each.
+Rows are divided by partition and spilled to local disk, so that memory is needed for one partition
+at a time. Rows keep their order within a partition.
 """
 
 from __future__ import annotations
@@ -58,7 +61,9 @@ PartitionKey = tuple[str | None, ...]
 
 
 def partitions(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[tuple[PartitionKey, pa.RecordBatch]]:
-    """Each partition of the batch: its values as the log writes them, and its rows without the partition columns."""
+    """Yield each partition of the batch: its values as in the log, and its rows without the
+    partition columns.
+    """
     body = batch.drop_columns(list(columns)) if columns else batch
     if not columns:
         yield (), body
@@ -74,7 +79,7 @@ def partitions(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[tuple[
 
 
 def _codes(batch: pa.RecordBatch, columns: Sequence[str]) -> tuple[np.ndarray, dict[int, PartitionKey]]:
-    """A number for each row's combination of values, and what each number stands for."""
+    """Return a number for each row's combination of values, and the combinations."""
     total = np.zeros(batch.num_rows, dtype=np.int64)
     texts: list[list[str | None]] = []
     for name in columns:
@@ -95,7 +100,7 @@ MOST_OPEN_FILES = 128
 
 
 class Spill:
-    """A folder of Arrow files, a few per partition; gone when it closes."""
+    """A folder of Arrow files, a few per partition; deleted on close."""
 
     def __init__(self, schema: pa.Schema, *, folder: str | None = None) -> None:
         self._schema = schema
@@ -105,7 +110,7 @@ class Spill:
         self._count = 0
 
     def add(self, key: PartitionKey, batch: pa.RecordBatch) -> None:
-        """Put rows of a partition aside."""
+        """Add rows of a partition."""
         with self._errors():
             writer = self._open.get(key)
             if writer is None:
@@ -116,7 +121,9 @@ class Spill:
             writer.write_batch(batch)
 
     def partitions(self) -> Iterator[tuple[PartitionKey, Iterator[pa.RecordBatch]]]:
-        """Each partition and its rows, in the order they came; the partitions sorted by their values."""
+        """Yield each partition with its rows in order of arrival; partitions sorted by their
+        values.
+        """
         with self._errors():
             while self._open:
                 self._open.popitem()[1].close()
@@ -157,63 +164,67 @@ def _now_ms() -> int:
 
 
 NOT_CREATED = Header().version
-"""The version on which a write is planned when there is no table yet."""
+"""The version of a write's plan if the table does not exist yet."""
 
 
 class RowWrite(Struct, frozen=True):
-    """A planned write: what a task needs to write rows as splits, and what the one commit needs to add them.
+    """A planned write: what tasks need to write rows as splits, and what the commit needs to add
+    them. Picklable.
 
-    It travels by pickle. The options may hold credentials: they stay out of the repr.
+    Options may hold credentials, so they are not in the repr.
     """
 
     spec: StoreSpec
     header: Header
-    """The table as the write was planned on it, or as it will be created: what the commit is checked against (R18)."""
+    """The table at planning time, or as it will be created: the basis of the commit's checks (R18).
+    """
     schema_json: str
     partition_columns: tuple[str, ...]
     mapping: DocMapping
     splits: SplitWriterSettings
     stats: StatsSettings
     new_metadata: MetadataAction | None = None
-    """The metadata that the write gives to the table; None if it changes none."""
+    """The metadata that the write sets; None if unchanged."""
     operation: Operation = Operation.APPEND
     where: Predicate | None = None
-    """Which rows are replaced, in the splits' names; `condition` says it in people's."""
+    """Condition of replaced rows in physical names; `condition` has the logical ones."""
     condition: str | None = None
     dynamic_partitions: bool | None = False
-    """Whether only the partitions that the rows have are replaced. None: not decided, and False unless it is."""
+    """Whether only the partitions of the new rows are replaced. None is undecided and counts as
+    False.
+    """
     merge_schema: bool = False
     exist_ok: bool = True
-    """Whether the table may exist; if not, these must be the first rows of a table that nobody else has made."""
+    """Whether the table may exist; if not, these must be the first rows of a new table."""
     options: Mapping[str, object] = {}
-    """What the table is opened, or created, with for the commit."""
+    """Options with which the table is opened or created for the commit."""
     user_metadata: str | None = None
     txn: tuple[str, int] | None = None
     mark: tuple[str, int] | None = None
-    """Remembered by the table beside `txn`, under a name of its own."""
+    """An additional entry in the table next to `txn`, with a name of its own."""
 
     def __repr__(self) -> str:
         return f"RowWrite({self.operation} to {self.spec.url!r}, planned on version {self.read_version})"
 
     @property
     def read_version(self) -> int:
-        """The version of the table that the write was planned on; `NOT_CREATED` if there was none."""
+        """The version of the table at planning time; `NOT_CREATED` if there was none."""
         return self.header.version
 
     @property
     def table(self) -> MetadataAction:
-        """The metadata of the table that the write was planned on, or of the one that it will create."""
+        """The metadata of the table at planning time, or of the table to be created."""
         assert self.header.metadata is not None
         return self.header.metadata
 
     @property
     def layout(self) -> tuple[str, tuple[str, ...], DocMapping]:
-        """What its splits are made for: the columns, the partitions, and how each column is indexed."""
+        """What splits depend on: columns, partitions, and the index of each column."""
         return self.schema_json, self.partition_columns, self.mapping
 
     @property
     def may_miss_text(self) -> bool:
-        """Whether the write creates a table that searches no column by its words."""
+        """Whether the write creates a table without a text column."""
         return self.read_version == NOT_CREATED and not self.mapping.of_kind("text")
 
     def run(
@@ -224,9 +235,8 @@ class RowWrite(Struct, frozen=True):
         new_name: Callable[[], str] = new_split_name,
         now_ms: Callable[[], int] = _now_ms,
     ) -> list[AddAction]:
-        """Write rows as splits; none of them is part of the table yet.
-
-        If it fails, the splits it has uploaded are deleted: nobody can have committed them.
+        """Write rows as splits that are not part of the table yet. On failure the uploaded splits
+        are deleted.
         """
         # The first rows are written before there is a table.
         opener = open_store if self.read_version == NOT_CREATED else open_table_store
@@ -248,10 +258,10 @@ class RowWrite(Struct, frozen=True):
         engine_info: str | None = None,
         candidates: Mapping[str, str | None] = {},
     ) -> Changes:
-        """The one commit that makes the splits part of the table.
+        """Return the commit that adds the splits to the table.
 
-        `candidates` are live splits that may match `where` in part, with their deletion vectors: what of them is replaced
-        is the caller's to add.
+        `candidates` are live splits that may match `where` in part, with their deletion vectors;
+        the caller adds their replacement.
         """
         condition = {} if self.where is None else {"where": self.condition or str(self.where)}
         return Changes(
@@ -279,7 +289,7 @@ class RowWrite(Struct, frozen=True):
 
 
 class _TaskRun:
-    """One task's run of a write: where its rows go, and what was uploaded so far."""
+    """One task's execution of a write: where its rows go, and what was uploaded so far."""
 
     def __init__(self, plan: RowWrite, store: Store, new_name: Callable[[], str], now_ms: Callable[[], int]) -> None:
         self.schema = schema_from_json(plan.schema_json)
@@ -302,7 +312,7 @@ class _TaskRun:
             self._write_each(spill.partitions())
 
     def _write_each(self, parts: Iterator[tuple[PartitionKey, Iterator[pa.RecordBatch]]]) -> None:
-        """Several partitions, some at a time; what is added stands in their order, however long each took."""
+        """Write several partitions concurrently. Results are in order of the partitions."""
         threads = self._plan.splits.threads
         if threads == 1:
             for part in parts:
@@ -354,9 +364,10 @@ def plan_row_write(
 ) -> RowWrite:
     """Check the data's schema and the indexing settings against the table.
 
-    `recorded` are the table's own settings, `settings` those of this write, once it is known what its columns are called.
-    Columns keep the kind of index they have, unless everything is overwritten; how new ones are indexed becomes part of the
-    table. `new_name` is what the splits call a new column. `overwrite_schema` makes the data's columns those of the table.
+    `recorded` are the table's settings, `settings` those of this write after column names are
+    resolved. Columns keep their index kind, unless everything is overwritten; the index of new ones
+    becomes part of the table. `new_name` returns physical names of new columns. `overwrite_schema`
+    replaces the table's columns by the data's.
     """
     metadata = without_registry(_given(header))
     before, partition_columns = column_names(metadata.schema_string), tuple(metadata.partition_columns or ())
@@ -398,7 +409,7 @@ def plan_row_write(
 
 
 def _is_anew(operation: Operation, header: Header) -> bool:
-    """Whether every row is replaced, so that columns may be indexed in another way."""
+    """Return whether every row is replaced, so that columns may get another index."""
     return operation is Operation.OVERWRITE and header.version != NOT_CREATED
 
 
@@ -416,7 +427,9 @@ def _names_after(
     merge: bool,
     overwrite: bool,
 ) -> ColumnNames:
-    """The columns that the table will have: its own, with new ones of the data, or those of the data instead."""
+    """Return the columns of the table after the write: its own plus new ones of the data, or those
+    of the data.
+    """
     if overwrite:
         logical = replaced_schema(before.logical, data, [before.shown(name) for name in partition_columns])
     else:
@@ -425,6 +438,6 @@ def _names_after(
 
 
 def header_to_check(header: Header) -> Header:
-    """What a write keeps of the table that it is planned on: enough to tell what has changed when it is committed."""
+    """Return the part of the table at planning time that detects later changes."""
     purges = {app_id: txn for app_id, txn in header.txns.items() if app_id == PURGE_TXN}
     return Header(version=header.version, protocol=header.protocol, metadata=header.metadata, txns=purges)

@@ -1,8 +1,9 @@
-"""Salvage: what is left of a log in which versions are lost or damaged, the first one included.
+"""Salvage a log in which versions are lost or damaged, including the first one.
 
-The newest version that can be read is continued with every later version that is there, whatever is missing in between:
-what was acknowledged after a hole is kept as far as its splits are in the store. Metadata that is lost with version 0 comes
-from the splits. A version of its own, and its state, then make the table whole in place; no file that is there is changed.
+The newest readable version is continued with every existing later version, whatever is missing in
+between, so that acknowledged commits after a hole are kept as far as their splits exist. Metadata
+that is lost with version 0 comes from the splits. A new version and its state then complete the
+table in place; no existing file is changed.
 """
 
 from __future__ import annotations
@@ -33,24 +34,24 @@ from indextables.operations.rebuild import LeftOut, RepairReport, layout_of, spl
 from indextables.storage.store import ObjectInfo
 
 _SHOWN = 20
-"""How many missing versions a message names."""
+"""Maximum number of missing versions in a message."""
 
 
 class Salvaged(Struct, frozen=True):
-    """A table as far as its log and its splits are left."""
+    """The recoverable part of a table."""
 
     snapshot: Snapshot
     newest: int
     """The highest version of the damaged log."""
     missing: tuple[int, ...]
-    """Versions up to it that are lost or cannot be read."""
+    """Versions up to it that are lost or unreadable."""
     adds: tuple[AddAction, ...]
     left_out: tuple[LeftOut, ...]
     unnamed: int
-    """Splits in the store that no version which is left names."""
+    """Splits in the store that no remaining version names."""
 
     def lost(self) -> str:
-        """What is missing, as a sentence; empty if nothing is."""
+        """Describe what is missing as a sentence; empty if nothing is."""
         if not self.missing:
             return ""
         numbers = ", ".join(map(str, self.missing[:_SHOWN])) + (", ..." if len(self.missing) > _SHOWN else "")
@@ -73,7 +74,7 @@ class SalvagePlan(Report, frozen=True):
     hidden: ClassVar[tuple[str, ...]] = ("salvaged",)
 
     def report(self, status: str) -> RepairReport:
-        """The figures."""
+        """Return the counts."""
         found = self.salvaged
         return RepairReport(
             source_path=self.table_path,
@@ -89,18 +90,18 @@ class SalvagePlan(Report, frozen=True):
         )
 
     def preview(self) -> RepairReport:
-        """What a dry run reports."""
+        """Return the report of a dry run."""
         return self.report(DRY_RUN)
 
 
 def plan_salvage(log: TransactionLog, *, parallelism: int) -> SalvagePlan:
-    """Read what is left of a damaged log. Nothing is changed."""
+    """Read what is left of a damaged log. Changes nothing."""
     found = read_what_is_left(log, parallelism=parallelism)
     return SalvagePlan(log.store.url, found.newest + 1, found.missing, found)
 
 
 def run_salvage(planned: SalvagePlan, log: TransactionLog, *, engine_info: str) -> RepairReport:
-    """Write the version that makes the table whole, and its state."""
+    """Write the version that completes the table, and its state."""
     found = planned.salvaged
     header = found.snapshot.header
     newest = protocols.SUPPORTED_VERSION
@@ -128,11 +129,11 @@ def run_salvage(planned: SalvagePlan, log: TransactionLog, *, engine_info: str) 
 
 
 def read_what_is_left(log: TransactionLog, *, parallelism: int) -> Salvaged:
-    """The table by its newest readable version and every later version that is there.
+    """Return the table from its newest readable version and every existing later version.
 
     Raises:
         TableNotFoundError: There is no log.
-        CorruptTableError: Neither a version nor a split says what the columns are.
+        CorruptTableError: Neither a version nor a split records the columns.
     """
     listing = without_strangers(log.bases, list_log(log.store))
     start = _newest_readable(log, listing)
@@ -154,7 +155,9 @@ def read_what_is_left(log: TransactionLog, *, parallelism: int) -> Salvaged:
 
 
 def _newest_readable(log: TransactionLog, listing: LogListing) -> Snapshot | None:
-    """The newest version, or the newest before the damage; None if no version can be read."""
+    """Return the newest version, or the newest before the damage, or None if no version can be
+    read.
+    """
     try:
         snapshot = log.reload()
         snapshot.files(columns=["path"])
@@ -172,7 +175,7 @@ def _newest_readable(log: TransactionLog, listing: LogListing) -> Snapshot | Non
 
 
 def _readable(log: TransactionLog, listing: LogListing, *, after: int) -> list[CommittedVersion]:
-    """The versions after one that can be read, in their order."""
+    """Return the readable versions after one, in order."""
     found = []
     for number in sorted(v for v in listing.versions if v > after):
         try:
@@ -185,7 +188,7 @@ def _readable(log: TransactionLog, listing: LogListing, *, after: int) -> list[C
 def _with_metadata_of_splits(
     log: TransactionLog, snapshot: Snapshot, stored: dict[str, ObjectInfo], parallelism: int
 ) -> Snapshot:
-    """The same table with the columns, partitions and index that its splits have; under a new id."""
+    """Return the table with the columns, partitions and index of its splits, under a new id."""
     files = snapshot.files(columns=["path", "deletion_vector"])
     infos = [stored[path] for path in files.column("path").to_pylist() if path in stored]
     layout = layout_of(splits_described(log.store, infos, parallelism), url=log.store.url)
@@ -209,7 +212,7 @@ def _with_metadata_of_splits(
 
 
 def _present(snapshot: Snapshot, stored: dict[str, ObjectInfo]) -> tuple[list[AddAction], list[LeftOut]]:
-    """The splits of a snapshot that are in the store as the log says, and the others."""
+    """Divide the splits of a snapshot into those that exist as recorded, and the others."""
     adds: list[AddAction] = []
     left_out: list[LeftOut] = []
     for action in with_mappings(to_actions(snapshot.all_files), snapshot.schema_registry):
@@ -225,7 +228,7 @@ def _present(snapshot: Snapshot, stored: dict[str, ObjectInfo]) -> tuple[list[Ad
 
 
 class CopyPlan(Report, frozen=True):
-    """What a clean copy would hold."""
+    """The content of a clean copy."""
 
     source_path: str
     target_path: str
@@ -237,7 +240,7 @@ class CopyPlan(Report, frozen=True):
     hidden: ClassVar[tuple[str, ...]] = ("salvaged",)
 
     def report(self, status: str) -> RepairReport:
-        """The figures."""
+        """Return the counts."""
         tags = ", ".join(map(repr, self.salvaged.snapshot.header.tags))
         untagged = f"The copy begins with version 0, without the versions that had the tags {tags}. " if tags else ""
         moved = (
@@ -258,12 +261,12 @@ class CopyPlan(Report, frozen=True):
         )
 
     def preview(self) -> RepairReport:
-        """What a dry run reports."""
+        """Return the report of a dry run."""
         return self.report(DRY_RUN)
 
 
 def plan_copy(source: TransactionLog, target: TransactionLog, *, parallelism: int) -> CopyPlan:
-    """Read the source as far as it can be read, and look which of its splits are there."""
+    """Read the source as far as possible, and find which of its splits exist."""
     if source.store.url == target.store.url:
         raise RefusedError(
             f"A copy of the log of {source.store.url} cannot be written over it.",
@@ -283,7 +286,7 @@ def plan_copy(source: TransactionLog, target: TransactionLog, *, parallelism: in
 
 
 def copy_log(planned: CopyPlan, target: TransactionLog, *, engine_info: str) -> RepairReport:
-    """Write the copy; TableExistsError if there is a table in that place."""
+    """Write the copy. Raises TableExistsError if there is a table at the destination."""
     snapshot = planned.salvaged.snapshot
     header = snapshot.header
     # Their versions in the copy are others.

@@ -1,4 +1,4 @@
-"""`Table.transaction`: actions that the caller collects and commits as one version."""
+"""`Table.transaction`: collect actions and commit them as one version."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def begin_transaction(
 
 
 def _commit_existing(table: TableHandle, changes: Changes) -> int | None:
-    """Commit, if every added split is in the store with the size that its action records."""
+    """Commit if every added split exists with its recorded size."""
     sizes = dict.fromkeys(named_paths(changes.adds)) | {action.path: action.size for action in changes.adds}
     stored = stored_sizes(table.log.store, sizes)
     wrong = next((path for path, size in sizes.items() if size not in (None, stored.get(path))), None)

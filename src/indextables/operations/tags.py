@@ -1,8 +1,9 @@
-"""Tags: names of versions, which no clean-up touches until the name is taken away.
+"""Tags: names of versions that protect them from clean-up.
 
-A tag is a `txn` of the log (`Header.tags`): every form of checkpoint carries it, a restoration leaves it alone, and the last
-word on a name counts. A version that lost splits to a purge cannot be tagged; a tag and a purge side by side are decided by
-the log, whichever comes first: a purge spares what was tagged before its version, and whoever would tag after it looks again.
+A tag is a `txn` of the log (`Header.tags`): every form of checkpoint contains it, a restore keeps
+it, and the last entry of a name counts. A version that lost splits to a purge cannot be tagged. The
+order of commits decides between a concurrent tag and purge: a purge keeps what was tagged before
+its version, and a later tag checks again.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _ATTEMPTS = 5
 
 
 def tag_name(name: str) -> str:
-    """A name that a version can have: it is not mistaken for a number, and stands on one line."""
+    """Return a valid tag name: not a number, and on one line."""
     given = text("A tag", name)
     if not given or given != given.strip() or not given.isprintable() or len(given) > _LONGEST or given.isdecimal():
         raise InvalidInputError(
@@ -49,7 +50,9 @@ def tag_name(name: str) -> str:
 
 
 def tagged_files(log: TransactionLog, newest: Snapshot) -> frozenset[str]:
-    """Every file that tagged versions need. RefusedError if a tagged version cannot be read, so that nobody can tell."""
+    """Return every file that tagged versions need. Raises RefusedError if a tagged version cannot
+    be read.
+    """
     files: frozenset[str] = frozenset()
     for name, version in newest.header.tags.items():
         try:
@@ -65,7 +68,7 @@ def tagged_files(log: TransactionLog, newest: Snapshot) -> frozenset[str]:
 
 
 def lost_tags(log: TransactionLog, tags: Mapping[str, int]) -> dict[str, str]:
-    """Tags of versions that cannot be read, each with the reason: a repair, or damage, has lost what they named."""
+    """Return tags of unreadable versions with the reasons."""
     lost = {}
     for name, version in tags.items():
         try:
@@ -76,7 +79,9 @@ def lost_tags(log: TransactionLog, tags: Mapping[str, int]) -> dict[str, str]:
 
 
 def tag(log: TransactionLog, name: str, version: int, *, engine_info: str) -> int:
-    """Give a version a name; returns the version that says so. One that has the name already is left as it is."""
+    """Tag a version, and return the version that records it. An existing equal tag is not written
+    again.
+    """
     given = tag_name(name)
     for attempt in range(_ATTEMPTS):
         read = log.newest_writable()
@@ -99,7 +104,7 @@ def tag(log: TransactionLog, name: str, version: int, *, engine_info: str) -> in
 
 
 def untag(log: TransactionLog, name: str, *, engine_info: str) -> int:
-    """Take a name away; returns the version that says so."""
+    """Remove a tag, and return the version that records it."""
     given = text("A tag", name)
     tagged_version(log, given)
     committed = log.commit(log.fresh(), _Naming(given, _TAKEN_AWAY, Operation.UNTAG, engine_info))
@@ -107,7 +112,7 @@ def untag(log: TransactionLog, name: str, *, engine_info: str) -> int:
 
 
 def _check_kept(log: TransactionLog, name: str, version: int, engine_info: str) -> None:
-    """Take the name back if the log lost the version while it was given: a cleaning that had begun did not know of it."""
+    """Remove the tag again if a running cleaning deleted the version while it was tagged."""
     log.invalidate_cache()
     try:
         check_splits(log.store, log.at_version(version))
@@ -117,7 +122,7 @@ def _check_kept(log: TransactionLog, name: str, version: int, engine_info: str) 
 
 
 class _Naming(Struct, frozen=True):
-    """The commit that gives a name, or takes it away."""
+    """The commit that adds or removes a tag."""
 
     name: str
     version: int

@@ -1,13 +1,15 @@
-"""Find the files of a table that still hold given rows, or values of them, whether any version shows the rows or not.
+"""Find the files of a table that still hold given rows or their values, visible in a version or
+not.
 
 | file | holds the rows if |
 |---|---|
-| split | a stored row matches, masked rows included; every row of the file is decoded and compared |
-| version file, manifest, checkpoint | it lists a split that holds them: the entry carries its least and greatest values |
-| the same, for a split that is gone | its statistics and partition values do not rule a match out |
-| version file | its parameters or its note spell a value of the condition |
+| split | a stored row matches, masked rows included; every row of the file is decoded and compared
+    |
+| version file, manifest, checkpoint | it lists a split that holds them: the entry has its bounds |
+| the same, for a deleted split | its statistics and partition values do not exclude a match |
+| version file | its parameters or its user metadata contain a value of the condition |
 | state | a manifest that it names holds them, or it names the partition of such a split |
-| file that cannot be read, or of an unknown kind | always: nothing can be proven about it |
+| unreadable file, or of an unknown kind | always: nothing can be proven about it |
 """
 
 from __future__ import annotations
@@ -46,24 +48,24 @@ SPLIT, VERSION, STATE, CHECKPOINT, MANIFEST = "split", "version", "state", "chec
 PART, TEMPORARY, OTHER = "checkpoint part", "temporary", "other"
 _VERSIONS_AT_ONCE = 256
 _SPELLED_OUT = 4
-"""A text value of at least this many characters is searched for without its quotes, too."""
+"""Text values of at least this many characters are also searched without quotation marks."""
 
 
 class MaskedRows(Struct, frozen=True):
-    """Deleted rows whose bytes are still in live splits: deletion vectors only mask them."""
+    """Deleted rows whose bytes are still in live splits, masked by deletion vectors."""
 
     splits: int
     rows: int
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> MaskedRows:
-        """Count the masked rows of a snapshot, by its file list."""
+        """Count the masked rows in a snapshot's file list."""
         files = snapshot.files(columns=["deletion_vector", "deleted_records"])
         masked = files.filter(files.column("deletion_vector").is_valid())
         return cls(masked.num_rows, sum(count or 0 for count in masked.column("deleted_records").to_pylist()))
 
     def note(self) -> str:
-        """What a report says of them; empty if there are none."""
+        """Return the note for a report; empty if there are none."""
         if not self.splits:
             return ""
         hold = "holds" if self.splits == 1 else "hold"
@@ -82,13 +84,13 @@ class Trace(Struct, frozen=True):
     modified_ms: int | None
     reason: str
     rows: int | None = None
-    """How many of them, in a split that could be read."""
+    """Number of the rows, in a readable split."""
     store_url: str = ""
-    """The replica that the file is in; empty for the table itself."""
+    """The replica of the file; empty for the table itself."""
 
 
 class RowCondition(Struct, frozen=True):
-    """What the rows fulfil, in the physical names of the columns, and how a split of the table is read."""
+    """The condition of the rows in physical column names, and how a split of the table is read."""
 
     where: Predicate
     schema_json: str
@@ -101,11 +103,11 @@ class RowCondition(Struct, frozen=True):
 
     @property
     def names_partitions(self) -> bool:
-        """Whether the path of a split alone can disclose a value of the rows."""
+        """Whether the path of a split alone can contain a value of the rows."""
         return bool(set(columns_of(self.where)) & set(self.partition_columns))
 
     def matches(self, split: TableSplit) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Which rows of a split match, each compared by its value: neither an index nor statistics decide."""
+        """Return which rows of a split match, by comparing values without index and statistics."""
         columns = list(columns_of(self.where)) or split.schema.names[:1]
         masks = [
             predicate_mask(self.where, pa.Table.from_batches([batch])) for batch in split.iter_rows(columns=columns)
@@ -113,18 +115,18 @@ class RowCondition(Struct, frozen=True):
         return np.concatenate([np.zeros(0, np.bool_), *masks])
 
     def may_match(self, files: pa.Table) -> bool:
-        """Whether a split of a file list may hold such rows, by its statistics and its partition."""
+        """Return whether a split of a file list may hold such rows, by statistics and partition."""
         if not files.num_rows:
             return False
         return bool(np.asarray(may_match(self.where, files, partition_columns=self.partition_columns)).any())
 
     def may_match_partition(self, path: str, values: Mapping[str, str | None] | None = None) -> bool:
-        """Whether the partition that a path lies in may hold such rows."""
+        """Return whether the partition of a path may hold such rows."""
         known = dict(values) if values else partition_values(path)
         return self.may_match(from_actions([AddAction(path=path, partition_values=known, size=0)]))
 
     def spellings(self) -> frozenset[str]:
-        """How its values are spelled in the parameters of a commit."""
+        """Return the spellings of its values in the parameters of a commit."""
         tests = [leaf for leaf in leaves(self.where) if isinstance(leaf, Comparison | In)]
         values = [literal for leaf in leaves(self.where) for literal in _literals(leaf)]
         texts = [literal for literal in values if isinstance(literal.value, str) and literal.value]
@@ -143,14 +145,14 @@ def _literals(leaf: Predicate) -> Sequence[Literal]:
 
 
 class SplitScan(Struct, frozen=True):
-    """Count the matching rows of one split file, whether the log knows it or not; plain values that travel."""
+    """Count the matching rows of one split file, referenced or not; picklable."""
 
     spec: StoreSpec
     info: ObjectInfo
     condition: RowCondition
 
     def run(self, *, store: Store | None = None) -> Trace | None:
-        """Decode every row of the file; None if none matches or the file is gone."""
+        """Decode every row of the file. Returns None if none matches or the file is gone."""
         info, split_store = self.info, store or open_store(self.spec)
         try:
             source = open_source(split_store, info.path, size=info.size)
@@ -172,23 +174,23 @@ class SplitScan(Struct, frozen=True):
 
 
 def trace(info: ObjectInfo | LogObject, kind: str, reason: str, *, rows: int | None = None, url: str = "") -> Trace:
-    """The trace in a file of a listing."""
+    """Return the trace in a listed file."""
     return Trace(info.path, kind, info.size, info.last_modified_ms, reason, rows, url)
 
 
 class LogScan(Struct, frozen=True, dict=True):
-    """A search through the files of a log, or of its replica."""
+    """Searches the files of a log or of its replica."""
 
     cleaner: Cleaner
     condition: RowCondition
     holding: frozenset[str]
     """Splits that hold the rows, or held them until they were deleted."""
     clean: frozenset[str]
-    """Splits that were read and do not."""
+    """Splits that were read and do not hold them."""
     url: str = ""
 
     def traces(self) -> Iterator[Trace]:
-        """Every file of the log that holds values of the rows."""
+        """Return every file of the log that holds values of the rows."""
         inventory = self.cleaner.inventory()
         yield from self._versions(inventory)
         entries = {path: self._manifest(file) for path, file in inventory.manifests.items()}
@@ -315,7 +317,7 @@ class LogScan(Struct, frozen=True, dict=True):
 
 
 def _read(search: Callable[[], str | None]) -> str | None:
-    """What a search for the rows in a file found; a file that cannot be read is found, one that is gone is not."""
+    """Search one file. An unreadable file is a trace, a deleted one is not."""
     try:
         return search()
     except NotFoundError:
@@ -335,7 +337,7 @@ def _is_checksum(path: str) -> bool:
 
 
 def outside_the_log(objects: Iterable[ObjectInfo], unfinished: Iterable[ObjectInfo]) -> Iterator[Trace]:
-    """Files next to the splits that are not splits: what a writer left unfinished, and what the table does not know."""
+    """Return files next to the splits that are not splits: temporary and unknown files."""
     for info in unfinished:
         yield trace(info, TEMPORARY, "a writer has not finished it, so that it is not read")
     for info in objects:

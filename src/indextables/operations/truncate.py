@@ -1,7 +1,8 @@
-"""Truncating time travel: the log shrinks to the newest version. Splits stay; those nobody needs go with the next purge.
+"""Truncate the history: the log keeps only the newest version. Unneeded splits are deleted by the
+next purge.
 
-If the newest version has no checkpoint yet, or a damaged one, it gets one first, for without it the older versions are what
-it is made of.
+If the newest version has no valid checkpoint, one is written first, because it depends on the older
+versions.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from indextables.operations.jobs import DRY_RUN, NO_ACTION, SUCCESS
 
 
 class TruncateReport(Report, frozen=True):
-    """What was deleted of the log, or would be."""
+    """What was, or would be, deleted of the log."""
 
     table_path: str
     status: str
@@ -32,7 +33,7 @@ class TruncateReport(Report, frozen=True):
 
 
 class TruncatePlan(Report, frozen=True):
-    """What of the log goes, and whether the newest version must be checkpointed before."""
+    """The deleted part of the log, and whether the newest version must be checkpointed first."""
 
     table_path: str
     checkpoint_version: int
@@ -41,16 +42,16 @@ class TruncatePlan(Report, frozen=True):
     files: tuple[ExpiredFile, ...]
     policy: RetentionPolicy
     damage: str | None = None
-    """What is wrong with the newest checkpoint, which is then written anew."""
+    """What is wrong with the newest checkpoint, which is then rewritten."""
     hidden: ClassVar[tuple[str, ...]] = ("policy", "damage")
 
     def preview(self) -> TruncateReport:
-        """What a dry run reports."""
+        """Return the report of a dry run."""
         return _report(self, self.files, status=DRY_RUN if self.files else NO_ACTION)
 
 
 def plan(log: TransactionLog, *, settings: RetentionSettings) -> TruncatePlan:
-    """What truncating would delete. Nothing is changed."""
+    """Find what truncating would delete. Changes nothing."""
     newest = log.newest_writable()
     version = log.checkpoint_version(newest)
     damage = log.damage()
@@ -75,7 +76,7 @@ def plan(log: TransactionLog, *, settings: RetentionSettings) -> TruncatePlan:
 
 
 def run(planned: TruncatePlan, log: TransactionLog, *, progress: Progress = silent) -> TruncateReport:
-    """Checkpoint if need be, then delete what the plan found and what is still not needed."""
+    """Write a checkpoint if necessary, then delete what the plan found and is still not needed."""
     if not planned.files and planned.damage is None:
         return _report(planned, (), status=NO_ACTION)
     if planned.needs_checkpoint:
@@ -91,7 +92,9 @@ def run(planned: TruncatePlan, log: TransactionLog, *, progress: Progress = sile
 
 
 def _with_checkpoint(inventory: LogInventory, version: int) -> LogInventory:
-    """The log as it will be when a version is checkpointed: the new state goes on with the manifests of the last."""
+    """Return the log as it will be after the checkpoint, whose state continues the manifests of the
+    last one.
+    """
     last = max(inventory.states, default=None)
     names = inventory.states[last].names if last is not None else frozenset()
     manifests = frozenset(name for name in names or () if name in inventory.manifests)

@@ -1,8 +1,8 @@
-"""Verifying a table: reading only, everything that is not as it should be is a finding. Healthy means no findings.
+"""Verify a table, read-only. A table without findings is healthy.
 
-A finding says where, how bad, and what it means. Is the log sound: can every file be read, is there no hole, does every
-state say what the versions say? Do splits open, and on request, is every byte and every count as recorded? The splits are
-checked by a `VerifyTask`, which is plain values and travels by pickle.
+A finding has a location, a severity and an explanation. Checks of the log: every file is readable,
+there is no hole, and every state matches its versions. Checks of splits: they open, and on request
+every byte and count is as recorded. A picklable `VerifyTask` checks the splits.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ from indextables.storage.store import ObjectInfo, Store
 from indextables.wire.state import UnusablePointer, decode_pointer
 
 ERROR = "error"
-"""Rows cannot be read, or not all of them, or an answer can be wrong."""
+"""Some rows cannot be read, or an answer can be wrong."""
 WARNING = "warning"
-"""Something is damaged that the table can do without."""
+"""Something is damaged that the table does not depend on."""
 
 
 class Finding(Struct, frozen=True):
-    """One thing that is not as it should be."""
+    """One deviation."""
 
     check: str
     severity: str
@@ -66,20 +66,20 @@ class Finding(Struct, frozen=True):
 
 
 class LogCheck(Struct):
-    """A check of the log: what it found, and the newest version if it can be opened."""
+    """A check of the log: its findings, and the newest version if it can be opened."""
 
     log: TransactionLog
     bases: BaseReader
-    """Begins with no memory of the log: what the process read before says nothing of what is there now."""
+    """Starts without a cache of the log, because cached content proves nothing."""
     findings: list[Finding] = field(default_factory=list)
 
     @classmethod
     def of(cls, log: TransactionLog) -> LogCheck:
-        """A check that has read nothing yet."""
+        """Create a check that has not read anything yet."""
         return cls(log, log.verifier().bases)
 
     def run(self) -> Snapshot | None:
-        """Check everything. A file that the cleaner takes away meanwhile is no finding."""
+        """Check everything. A file that a cleaner deletes meanwhile is not a finding."""
         listing = list_log(self.log.store)
         newest = self.newest()
         if newest is not None:
@@ -97,7 +97,7 @@ class LogCheck(Struct):
         return newest
 
     def newest(self) -> Snapshot | None:
-        """The newest version, or a finding."""
+        """Return the newest version, or add a finding."""
         try:
             snapshot = self.log.reload()
             snapshot.files(columns=["path"])
@@ -107,10 +107,11 @@ class LogCheck(Struct):
         return snapshot
 
     def _holes(self, listing: LogListing) -> None:
-        """Versions that are there and cannot be reached any more, because one before them is gone.
+        """Find versions that cannot be reached because one before them is missing.
 
-        Where all version files before them are gone too it is none: so much a cleaning leaves that was ended half way, for
-        it goes from the oldest up, or a writer that was ended while others cleaned. The next cleaning takes it away.
+        If all version files before them are missing too, there is no finding: an interrupted
+        cleaning, which deletes the oldest first, leaves this, and so does a writer that was stopped
+        while others cleaned. The next cleaning deletes them.
         """
         oldest = min(listing.versions, default=-1)
         for before, after in pairwise(readable_versions(listing)):
@@ -123,7 +124,7 @@ class LogCheck(Struct):
                 self.findings.append(Finding("version", WARNING, log_files.version_path(before + 1), message))
 
     def _tags(self, newest: Snapshot) -> None:
-        """Tags whose versions cannot be read any more."""
+        """Find tags of unreadable versions."""
         for name, reason in lost_tags(self.log, newest.header.tags).items():
             message = f"{reason} It has the tag {name!r}: untag({name!r}) gives it up, and lets purges run."
             self.findings.append(Finding("tag", WARNING, None, message))
@@ -147,7 +148,7 @@ class LogCheck(Struct):
         return versions
 
     def _bases(self, listing: LogListing) -> list[Base]:
-        """Every state and checkpoint that is sound by itself, oldest first."""
+        """Return every valid state and checkpoint, oldest first."""
         bases = []
         candidates = [*((v, i, "state") for v, i in listing.states.items())]
         candidates += [(v, i, "checkpoint") for v, i in listing.legacy_checkpoints.items()]
@@ -166,7 +167,7 @@ class LogCheck(Struct):
         return bases
 
     def _base(self, listing: LogListing, version: int, info: ObjectInfo, check: str) -> Base | None:
-        """A checkpoint, which must speak for itself: its files are not looked for by another way."""
+        """Return a checkpoint, read without fallbacks."""
         older = {v: i for v, i in listing.states.items() if v < version} if check == "state" else {}
         states = {**older, version: info} if check == "state" else {}
         alone = LogListing({}, states, {version: info} if check == "checkpoint" else {})
@@ -181,7 +182,9 @@ class LogCheck(Struct):
         return base
 
     def _descent(self, bases: Sequence[Base], listing: LogListing) -> None:
-        """Every state against the version of its number, also where a later one is what the table is read from."""
+        """Compare every state with the version of its number, even if a later one is the base of
+        the table.
+        """
         for base in bases:
             try:
                 check_descent(self.log.bases, base, listing)
@@ -190,7 +193,7 @@ class LogCheck(Struct):
                     self._add("replay", ERROR, error)
 
     def _compare(self, bases: Sequence[Base], versions: Mapping[int, CommittedVersion]) -> None:
-        """Each base against the one before it and the versions between."""
+        """Compare each base with the one before it and the versions between."""
         before: Base = Base()
         for base in bases:
             at = base.header.version
@@ -203,7 +206,9 @@ class LogCheck(Struct):
             before = base
 
     def _settings(self, newest: Snapshot | None) -> None:
-        """Settings that a table may not carry: somebody else's folders, credentials or threads."""
+        """Find settings that a table must not store: another user's folders, credentials or
+        threads.
+        """
         keys = config.not_of_tables((newest.metadata.configuration if newest else None) or {})
         if keys:
             message = f"The table's metadata carries settings that only a caller may give: {', '.join(keys)}."
@@ -233,13 +238,15 @@ def _fail(failure: IndexTablesError, part_filter: PartFilter | None, columns: Se
 
 
 def _is_derived(base: Base) -> bool:
-    """Whether a base was made from versions. Another engine's state may be the commit itself, with no version file."""
+    """Return whether a base was made from versions. Another engine's state may be the commit
+    itself, without a version file.
+    """
     source = base.source
     return not isinstance(source, StateFiles) or all(m.size_bytes is not None for m in source.state.manifests)
 
 
 class SplitRecord(Struct, frozen=True):
-    """What the log says of a split."""
+    """The log entry of a split."""
 
     path: str
     size: int
@@ -248,11 +255,11 @@ class SplitRecord(Struct, frozen=True):
     min_values: Mapping[str, str]
     max_values: Mapping[str, str]
     typed_bounds: bool
-    """Whether the bounds were found by comparing values; another engine may have compared texts."""
+    """Whether bounds were computed by comparing values; another engine may compare texts."""
     vector: str | None
     deleted: int | None
     rows_end: str | None
-    """The tag that says at which byte its rows end, as it stands there."""
+    """The tag with the byte at which its rows end, as recorded."""
 
 
 class VerifyTask(Struct, frozen=True):
@@ -265,7 +272,7 @@ class VerifyTask(Struct, frozen=True):
     full: bool
 
     def run(self, *, store: Store | None = None) -> list[Finding]:
-        """Everything that is wrong with these splits. A store that does not answer raises."""
+        """Return everything that is wrong with these splits. A store failure is raised."""
         split_store = store or open_store(self.spec)
         body = TableSchema(schema_from_json(self.schema_json), self.partition_columns).stored
         return [finding for split in self.splits for finding in self._check(split_store, split, body)]
@@ -288,7 +295,9 @@ class VerifyTask(Struct, frozen=True):
 
 
 def _check_vector(store: Store, split: SplitRecord, rows: int) -> Iterator[Finding]:
-    """The deletion vector can be read, names as many rows as the log says, and none that the split does not have."""
+    """Check that the deletion vector is readable, has the recorded number of rows, and only rows of
+    the split.
+    """
     if split.vector is None and split.deleted:
         message = f"The log says that {split.deleted} rows are deleted, and does not say which."
         yield Finding("vector", ERROR, split.path, message)
@@ -299,7 +308,9 @@ def _check_vector(store: Store, split: SplitRecord, rows: int) -> Iterator[Findi
 
 
 def _check_rows(source: SplitSource, split: SplitRecord, body: pa.Schema, rows: int) -> Iterator[Finding]:
-    """Every byte by its checksum, every row counted, every value within the bounds that the log says."""
+    """Check every byte by checksum, count every row, and compare every value with the recorded
+    bounds.
+    """
     counted = 0
     outside: set[str] = set()
     for batch in check_bytes(source, body, footer_start=split.footer_start):
@@ -334,7 +345,7 @@ _Execute = Execute[VerifyTask, Sequence[Finding]]
 
 
 class VerifyReport(Report, frozen=True):
-    """What was found. No findings: the table is healthy."""
+    """The findings. Without findings the table is healthy."""
 
     table_path: str
     status: str
@@ -345,12 +356,12 @@ class VerifyReport(Report, frozen=True):
 
     @property
     def healthy(self) -> bool:
-        """Whether there was nothing to find."""
+        """Whether there are no findings."""
         return not self.findings
 
 
 class VerifyPlan(Report, frozen=True):
-    """How much there is to look at."""
+    """How much there is to check."""
 
     table_path: str
     version: int | None
@@ -358,16 +369,16 @@ class VerifyPlan(Report, frozen=True):
     versions: int
     states: int
     splits: int | None
-    """None if the log is too damaged to tell."""
+    """None if the log is too damaged to list them."""
     size_bytes: int | None
 
     def preview(self) -> VerifyReport:
-        """What a dry run reports: how many splits would be checked."""
+        """Return the report of a dry run: how many splits would be checked."""
         return VerifyReport(self.table_path, DRY_RUN, self.version, self.full, self.splits or 0)
 
 
 def plan(log: TransactionLog, *, full: bool = False) -> VerifyPlan:
-    """What a verification would look at."""
+    """Plan a verification."""
     listing = list_log(log.store)
     if listing.is_empty:
         raise TableNotFoundError(f"There is no table at {log.store.url}: no transaction log found.", path=log.store.url)
@@ -393,7 +404,7 @@ def run(
     execute: _Execute | None = None,
     progress: Progress = silent,
 ) -> VerifyReport:
-    """Verify a table, also one that cannot be opened. Commits made meanwhile are no findings."""
+    """Verify a table, even one that cannot be opened. Concurrent commits are not findings."""
     checking = LogCheck.of(log)
     snapshot = checking.run()
     findings = checking.findings
@@ -417,7 +428,9 @@ def run(
 
 
 def _disputed_columns(snapshot: Snapshot) -> list[Finding]:
-    """Columns that live splits index in several ways: a search finds a word in the one and not in the other."""
+    """Find columns that live splits index in several ways, so that a search finds a word only in
+    some.
+    """
     live = live_indexing(snapshot)
     return [
         Finding(
@@ -436,7 +449,9 @@ def _disputed_columns(snapshot: Snapshot) -> list[Finding]:
 
 
 def _unless_removed(findings: Sequence[Finding], log: TransactionLog, read: Snapshot) -> list[Finding]:
-    """Findings about splits that are still live: one that was removed meanwhile may be gone by right."""
+    """Return findings about splits that are still live. One that was removed meanwhile may be
+    deleted legitimately.
+    """
     newest = log.fresh() if findings else read
     if newest.version == read.version:
         return list(findings)
@@ -455,7 +470,7 @@ class _SplitCheck(Struct):
     findings: list[Finding] = field(default_factory=list)
 
     def run(self, execute: _Execute, progress: Progress) -> list[Finding]:
-        """Presence and size by one listing; then the splits themselves."""
+        """Check presence and size with one listing, then the splits themselves."""
         sizes = {info.path: info.size for info in self.store.list()} if self.files.num_rows else {}
         records = [record for record in self._records() if self._is_there(record, sizes.get(record.path))]
         work = self._tasks(records)

@@ -1,4 +1,6 @@
-"""Object stores behind one small protocol. `StoreSpec.from_url(...)` describes one, `open_store(spec)` opens it."""
+"""Object stores behind one small protocol. `StoreSpec.from_url(...)` describes a store,
+`open_store(spec)` opens it.
+"""
 
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import ObjectInfo, PutOutcome, Store

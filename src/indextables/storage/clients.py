@@ -1,8 +1,10 @@
-"""obstore clients, opened in the process that uses them: our settings as obstore's, and where their credentials come from.
+"""Create obstore clients in the process that uses them, from our settings and the credentials of
+the environment.
 
-What is not given is left out, so that obstore asks the cloud's own environment for it. AWS's own files,
-`~/.aws/credentials` and `~/.aws/config`, obstore does not read; of their profiles only those are used that hold a key pair.
-One that signs on in the browser needs a provider class such as `obstore.auth.boto3:Boto3CredentialProvider`.
+Settings that are not given are left to obstore, which reads the cloud's environment variables.
+obstore does not read `~/.aws/credentials` and `~/.aws/config`; profiles in them are used if they
+hold a key pair. A profile with single sign-on needs a provider class such as
+`obstore.auth.boto3:Boto3CredentialProvider`.
 """
 
 from __future__ import annotations
@@ -40,14 +42,16 @@ _READ_AGAIN_AFTER = timedelta(minutes=15)
 
 
 class AwsProfile(Struct, frozen=True):
-    """The profile in force. Called, it gives the keys that its file holds now, so that rotated keys are picked up."""
+    """The active AWS profile. Calling it returns the keys in its file, so that rotated keys are
+    picked up.
+    """
 
     name: str
     credentials_file: Path
     config_file: Path
 
     def __call__(self) -> dict[str, Any]:
-        """The keys in the form that obstore wants."""
+        """Return the keys in the form that obstore expects."""
         keys = self.keys()
         return {
             "access_key_id": keys.get("aws_access_key_id", ""),
@@ -57,13 +61,15 @@ class AwsProfile(Struct, frozen=True):
         }
 
     def keys(self) -> dict[str, str]:
-        """Everything both files say about the profile."""
+        """Return everything that both files contain about the profile."""
         section = self.name if self.name == "default" else f"profile {self.name}"
         return {**_section(self.config_file, section), **_section(self.credentials_file, self.name)}
 
 
 def find_profile(environment: Mapping[str, str]) -> AwsProfile | None:
-    """The profile that applies, if it holds a key pair and the environment holds nothing that goes before it."""
+    """Return the active profile if it holds a key pair and no environment variable takes
+    precedence.
+    """
     if any(environment.get(name) for name in _READ_BY_OBSTORE):
         return None
     folder = Path(environment.get("HOME") or Path.home()) / ".aws"
@@ -95,7 +101,9 @@ _LONGEST_TRANSFER = timedelta(hours=6)
 
 
 def s3_config(place: Location, aws: AwsSettings) -> dict[str, Any]:
-    """Settings of an S3 client. With the bucket in the host name, obstore wants it in the endpoint too."""
+    """Return the settings of an S3 client. With virtual-host addressing the endpoint includes the
+    bucket.
+    """
     config = present_only(
         access_key_id=aws.access_key,
         secret_access_key=aws.secret_key,
@@ -112,7 +120,9 @@ def s3_config(place: Location, aws: AwsSettings) -> dict[str, Any]:
 
 
 def azure_config(place: Location, azure: AzureSettings) -> dict[str, Any]:
-    """Settings of an Azure client: single settings before the connection string, the URL's account before both."""
+    """Return the settings of an Azure client: single settings override the connection string, the
+    URL's account both.
+    """
     if azure.use_emulator:
         return _emulator(azure.endpoint)
     account, _, domain = place.host.partition(".")
@@ -135,7 +145,7 @@ def azure_config(place: Location, azure: AzureSettings) -> dict[str, Any]:
 
 
 def gcs_config(gcp: GcpSettings) -> dict[str, Any]:
-    """Settings of a Google client; the key is its JSON text or the path of its file."""
+    """Return the settings of a Google client; the key is its JSON text or the path of its file."""
     key = gcp.service_account_key
     inline = key is not None and key.lstrip().startswith("{")
     return present_only(
@@ -146,7 +156,7 @@ def gcs_config(gcp: GcpSettings) -> dict[str, Any]:
 
 
 def client_options(requests: RequestSettings, *, allow_http: bool) -> Any:
-    """How long the client waits."""
+    """Return the timeouts of the client."""
     return {
         "allow_http": allow_http,
         "timeout": _LONGEST_TRANSFER,
@@ -156,7 +166,7 @@ def client_options(requests: RequestSettings, *, allow_http: bool) -> Any:
 
 
 def retry_config(requests: RequestSettings) -> Any:
-    """obstore waits a random time between the base and a bound that doubles, so that writers do not march in step."""
+    """Return the retry settings: random waits between the base and a bound that doubles."""
     return {
         "max_retries": requests.max_retries,
         "retry_timeout": timedelta(minutes=3),
@@ -169,12 +179,12 @@ def retry_config(requests: RequestSettings) -> Any:
 
 
 def present_only(**config: str | None) -> dict[str, Any]:
-    """What was present_only of a configuration."""
+    """Return the entries of a configuration that are present."""
     return {key: value for key, value in config.items() if value}
 
 
 def _emulator(endpoint: str | None) -> dict[str, Any]:
-    """Azurite at its usual address or the one present_only."""
+    """Return the Azurite emulator at its default or the given address."""
     address = (endpoint or "http://127.0.0.1:10000").rstrip("/").removesuffix(f"/{EMULATOR_ACCOUNT}")
     return present_only(
         account_name=EMULATOR_ACCOUNT, account_key=EMULATOR_KEY, endpoint=f"{address}/{EMULATOR_ACCOUNT}"
@@ -182,7 +192,7 @@ def _emulator(endpoint: str | None) -> dict[str, Any]:
 
 
 def _connection(text: str) -> dict[str, Any]:
-    """A connection string of the portal, `Key=value;...`."""
+    """Parse a connection string of the portal, `Key=value;...`."""
     pairs = (part.partition("=") for part in text.split(";") if part.strip())
     parts = {key.strip().lower(): value.strip() for key, _, value in pairs}
     if parts.get("usedevelopmentstorage", "").lower() == "true":
@@ -203,7 +213,7 @@ _memories_lock = Lock()
 
 
 def open_client(place: Location, settings: StoreSettings) -> ObjectStore:
-    """The client of a remote location, opened in the process that uses it."""
+    """Create the client of a remote location."""
     build = {"s3": _s3, "azure": _azure, "gcs": _gcs, "memory": _memory}[place.kind]
     try:
         return build(place, settings)
@@ -213,7 +223,9 @@ def open_client(place: Location, settings: StoreSettings) -> ObjectStore:
 
 
 def secrets_of(settings: StoreSettings) -> list[str]:
-    """Every text that must not be shown (what is shorter than four letters is no secret, and is in every word)."""
+    """Return every text that must not be shown. Texts shorter than four letters are not treated as
+    secrets.
+    """
     aws, azure, gcp = settings.aws, settings.azure, settings.gcp
     texts = [aws.access_key, aws.secret_key, aws.session_token, azure.account_key, azure.connection_string]
     texts += [azure.sas_token, azure.bearer_token, azure.client_secret, gcp.service_account_key]
@@ -222,10 +234,10 @@ def secrets_of(settings: StoreSettings) -> list[str]:
 
 
 def load_provider(dotted: str, settings: Mapping[str, object] | None = None) -> Callable[[], Any]:
-    """The credential provider that `module:Name` makes: a class that is called once, or a function that is one itself.
+    """Create the credential provider `module:Name`: a class that is instantiated, or a function.
 
-    A class or function with a parameter `settings` is given these, such as `databricks.workspaceUrl`; another is called
-    without arguments, and where there are settings for it a line in the log says that it does not read them.
+    One with a parameter `settings` receives these, such as `databricks.workspaceUrl`. If there are
+    settings for one without this parameter, a log line states that they are not used.
     """
     module, colon, name = dotted.partition(":")
     if not colon:
@@ -266,7 +278,7 @@ def _takes_settings(provider: Callable[..., Any]) -> bool:
 
 
 def say_unread(settings: Mapping[str, object], why: str) -> None:
-    """Say once that settings were given which nothing reads."""
+    """Log once that settings were given which are not used."""
     keys = ", ".join(sorted(settings))
     if is_news("unread", keys, why):
         logger.warning("Nothing reads %s: %s.", keys, why)
@@ -311,6 +323,6 @@ def _gcs(place: Location, settings: StoreSettings) -> ObjectStore:
 
 
 def _memory(place: Location, settings: StoreSettings) -> ObjectStore:  # noqa: ARG001 (memory has no settings)
-    """Shared by name inside the process."""
+    """Return a memory store, shared by name within the process."""
     with _memories_lock:
         return _memories.setdefault(place.container, MemoryStore())

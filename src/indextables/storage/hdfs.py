@@ -1,7 +1,9 @@
-"""A store on HDFS, by its native client (the extra `hdfs`): Hadoop's own configuration files, name services and Kerberos.
+"""A store on HDFS, by its native client (the extra `hdfs`), with Hadoop's configuration files, name
+services and Kerberos.
 
-A file of HDFS has its name before it has its bytes. So data goes to a temporary file beside the target, which gets its
-name by a rename when it is whole: a rename that does not overwrite is what creates an object at most once.
+An HDFS file has its name before it has its bytes. Data is therefore written to a temporary file
+next to the target and renamed when it is complete. A rename that does not overwrite creates an
+object at most once.
 """
 
 from __future__ import annotations
@@ -45,13 +47,15 @@ _REFUSED = {
     "SafeModeException": UnavailableError,
     "StandbyException": UnavailableError,
 }
-"""What the name node says when it did not do what it was asked, by the class of its error."""
+"""Refusals of the name node by the class of its error."""
 FAILURES = (OSError, RuntimeError, ValueError)
 """Everything the client raises for a request."""
 
 
 def open_hdfs(place: Location, settings: StoreSettings) -> HdfsStore:
-    """The store of an `hdfs://` or `viewfs://` location. Hadoop's configuration is found as Hadoop finds it."""
+    """Open the store of an `hdfs://` or `viewfs://` location. Hadoop's configuration is found as
+    Hadoop finds it.
+    """
     try:
         from hdfs_native import Client  # noqa: PLC0415 (an extra)
     except ImportError as error:
@@ -94,11 +98,11 @@ class HdfsStore:
 
     @property
     def url(self) -> str:
-        """Where the root is, as it was given."""
+        """The root as it was given."""
         return self._url
 
     def get(self, path: str) -> bytes:
-        """The whole file."""
+        """Read the whole file."""
         full = self._full(path)
         with self._request("read", path):
             reader = self._client.read(full)
@@ -107,11 +111,11 @@ class HdfsStore:
         return self._complete(path, 0, length, data)
 
     def get_range(self, path: str, start: int, length: int) -> bytes:
-        """Exactly these bytes."""
+        """Read exactly these bytes."""
         return self.get_ranges(path, [(start, length)])[0]
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Several ranges of one opened file."""
+        """Read several ranges of one opened file."""
         full = self._full(path)
         for start, length in ranges:
             check_range(path, start, length)
@@ -127,7 +131,7 @@ class HdfsStore:
         return parts
 
     def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
-        """Create the file whole. UNKNOWN if the name node did not say whether it got its name."""
+        """Create the whole file. UNKNOWN if the name node did not confirm the rename."""
         full = self._full(path)
         if self._status(path, full) is not None:
             return PutOutcome.EXISTS
@@ -158,22 +162,22 @@ class HdfsStore:
             self._replace(path, iter(lambda: file.read(_COPY_BYTES), b""))
 
     def head(self, path: str) -> ObjectInfo | None:
-        """Size and time of the file, or None."""
+        """Return size and time of the file, or None."""
         status = self._status(path, self._full(path))
         return self._info(status) if status is not None and not status.isdir else None
 
     def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectInfo]:
-        """Files at or below the folder, sorted; folders are read one by one as the listing proceeds."""
+        """List files at or below the folder, sorted; folders are read one by one."""
         return self._listed(check_folder(prefix), start_after or "")
 
     def unfinished(self) -> Iterator[ObjectInfo]:
-        """Temporary files that writers left or are still writing, for a purge that knows how old is old enough."""
+        """List temporary files of finished or running writers, for a purge with a minimum age."""
         for status in self._statuses(self._root or "/", recursive=True):
             if not status.isdir and _is_temporary(status.path):
                 yield self._info(status)
 
     def delete(self, paths: Iterable[str | ObjectInfo]) -> None:
-        """Delete these files; the folders they were in stay."""
+        """Delete these files. Their folders stay."""
         for path in paths_to_delete(self, paths):
             full = self._full(path, may_be_temporary=True)
             status = self._status(path, full)
@@ -182,7 +186,7 @@ class HdfsStore:
                     self._client.delete(full, False)
 
     def local_path(self, path: str) -> Path | None:
-        """None: the file is not on this machine's disk."""
+        """Return None: the file is not on this machine's disk."""
         check(path)
         return None
 
@@ -230,7 +234,7 @@ class HdfsStore:
 
     @contextmanager
     def _staged(self, path: str, full: str, parts: Iterable[bytes]) -> Iterator[str]:
-        """A complete temporary file beside the target; gone when the block ends."""
+        """Provide a complete temporary file next to the target, deleted at the end of the block."""
         from hdfs_native import WriteOptions  # noqa: PLC0415 (an extra)
 
         temp = f"{full.rpartition('/')[0]}/{TEMP_PREFIX}{uuid.uuid4().hex}"
@@ -287,17 +291,19 @@ def _is_temporary(path: str) -> bool:
 
 
 def _refusal(error: Exception) -> type[IndexTablesError] | None:
-    """The error of ours for what the name node refused for certain, or None."""
+    """Return our error for a definite refusal of the name node, or None."""
     if isinstance(error, PermissionError):
         return AccessDeniedError
     return next((ours for theirs, ours in _REFUSED.items() if theirs in str(error)), None)
 
 
 def _is_silence(error: Exception) -> bool:
-    """Whether nobody answered. What the name node answers is an error of its own class."""
+    """Return whether there was no answer. Answers of the name node have an error class of their
+    own.
+    """
     return "RPCError" not in str(error)
 
 
 def _line(error: Exception) -> str:
-    """What the server said, without the stack of its Java."""
+    """Return the server's message without its Java stack."""
     return str(error).replace("\\n", "\n").replace("\\t", "\t").partition("\n")[0].strip()[:400] + "."

@@ -1,8 +1,9 @@
-"""A store on the local disk, in plain Python: quick, safe under fork, and durable where obstore's is not.
+"""A store on the local disk in plain Python: fast, safe after a fork, and durable where obstore's
+is not.
 
-Whoever looks sees a whole file or none: data goes to a temporary file beside the target, is synced to the disk, and only
-then gets its name. A writer that dies leaves at most a temporary file, which no listing shows. A folder is listed as an
-object store would list it: files only, deep, sorted by path.
+Readers see a complete file or none: data is written to a temporary file next to the target, synced,
+and then renamed. A writer that dies leaves at most a temporary file, which no listing contains. A
+folder is listed as an object store would list it: files only, recursive, sorted by path.
 """
 
 from __future__ import annotations
@@ -40,11 +41,12 @@ _TURN_POLL_SECONDS = 0.002
 
 
 def list_files(root: str, folder: str, start_after: str) -> Iterator[ObjectInfo]:
-    """The files below `folder` whose paths come after `start_after`, one folder read at a time.
+    """List the files below `folder` after `start_after`, one folder at a time. Files that vanish
+    are left out.
 
-    What vanishes meanwhile is left out. Unfinished writes are not shown. A symbolic link to a folder inside is not
-    followed, so that nothing outside the root is ever listed (and then perhaps purged). One that leads nowhere is shown: it
-    can be read no more than a file on a broken disk, which is something else than a file that is absent.
+    Temporary files are not listed. Symbolic links to folders are not followed, so that nothing
+    outside the root is ever listed and then purged. A dangling link is listed: it is unreadable,
+    which differs from absent.
     """
     for path, entry in _sorted_entries(root, folder, start_after):
         if path.endswith("/"):
@@ -56,7 +58,7 @@ def list_files(root: str, folder: str, start_after: str) -> Iterator[ObjectInfo]
 
 
 def list_unfinished(root: str) -> Iterator[ObjectInfo]:
-    """The temporary files of writes that are under way, or that died."""
+    """List the temporary files of running or dead writers."""
     for folder, _, names in os.walk(root):
         for name in sorted(names):
             if name.startswith(TEMP_PREFIX):
@@ -69,21 +71,24 @@ def list_unfinished(root: str) -> Iterator[ObjectInfo]:
 
 
 def remove_empty_folders(root: str | os.PathLike[str]) -> None:
-    """Remove the folders below a folder that hold no file, and the folder itself if nothing is left in it."""
+    """Remove the folders below a folder that hold no file, and the folder itself if it is empty
+    then.
+    """
     for folder, _, _ in os.walk(root, topdown=False):
         with suppress(OSError):  # it holds something, or another process was first
             os.rmdir(folder)
 
 
 def info_of(path: str, stat: os.stat_result) -> ObjectInfo:
-    """A file as a listing or a look at it shows it."""
+    """Return a file's description as in a listing."""
     return ObjectInfo(path, stat.st_size, stat.st_mtime_ns // 1_000_000, f"{stat.st_ino:x}-{stat.st_mtime_ns:x}")
 
 
 def _sorted_entries(root: str, folder: str, start_after: str) -> list[tuple[str, os.DirEntry[str]]]:
-    """What a folder holds that can come after `start_after`, in the order of the paths: a folder sorts as `name/`.
+    """Return the entries of a folder after `start_after` in path order, where a folder sorts as
+    `name/`.
 
-    Nothing is asked of the disk about the rest, so that the end of a long log is found quickly.
+    Other entries cause no disk access, so that the end of a long log is found quickly.
     """
     base = f"{folder}/" if folder else ""
     paths_and_entries = []
@@ -121,16 +126,17 @@ _ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK}
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _REFUSED = _FULL | {errno.EACCES, errno.EROFS}
-"""Why a name cannot be given; it surely was not."""
+"""Errors for which a rename certainly did not happen."""
 _MAX_PATHS = 10_000
 _UNREACHABLE = {errno.ESTALE, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENOTCONN}
 
 
 class LocalStore:
-    """Objects are files below `root`, which need not exist before the first write. Folders are never deleted.
+    """Objects are files below `root`, which need not exist before the first write. Folders are
+    never deleted.
 
-    With an `anchor`, a path in the store, folders are made for that file alone as long as its folder is missing. A writer
-    that slept while the folder was removed then gets a NotFoundError, and leaves nothing behind.
+    With an `anchor`, a path in the store, a missing folder of that path is created only for that
+    file. A writer that slept while the folder was removed then gets a NotFoundError.
     """
 
     def __init__(self, root: str | os.PathLike[str], *, anchor: str | None = None) -> None:
@@ -147,7 +153,7 @@ class LocalStore:
         return self._root
 
     def get(self, path: str) -> bytes:
-        """The whole file."""
+        """Read the whole file."""
         full = self._full(path)
         try:
             with open(full, "rb", opener=_descriptor) as file:
@@ -156,11 +162,11 @@ class LocalStore:
             raise self._failure("read", path, error) from error
 
     def get_range(self, path: str, start: int, length: int) -> bytes:
-        """Exactly these bytes."""
+        """Read exactly these bytes."""
         return self.get_ranges(path, [(start, length)])[0]
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Several ranges of one opened file."""
+        """Read several ranges of one opened file."""
         full = self._full(path)
         for start, length in ranges:
             check_range(path, start, length)
@@ -176,7 +182,9 @@ class LocalStore:
         return parts
 
     def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
-        """Create the file whole. UNKNOWN only if the disk failed after the file may have got its name."""
+        """Create the whole file. UNKNOWN only if the disk failed after the file may have been
+        renamed.
+        """
         full = self._full(path)
         if os.path.lexists(full):
             return PutOutcome.EXISTS
@@ -201,7 +209,7 @@ class LocalStore:
             self._replace(path, lambda file: shutil.copyfileobj(source_file, file, 1 << 20))
 
     def head(self, path: str) -> ObjectInfo | None:
-        """Size and time of the file, or None."""
+        """Return size and time of the file, or None."""
         full = self._full(path)
         try:
             status = os.stat(full)
@@ -212,7 +220,7 @@ class LocalStore:
         return info_of(path, status) if stat.S_ISREG(status.st_mode) else None
 
     def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectInfo]:
-        """Files at or below the folder, sorted; folders are read one by one as the listing proceeds."""
+        """List files at or below the folder, sorted; folders are read one by one."""
         folder = check_folder(prefix)
         try:
             yield from list_files(self._root, folder, start_after or "")
@@ -220,14 +228,14 @@ class LocalStore:
             raise self._failure("list", folder, error) from error
 
     def unfinished(self) -> Iterator[ObjectInfo]:
-        """Temporary files that writers left or are still writing, for a purge that knows how old is old enough."""
+        """List temporary files of finished or running writers, for a purge with a minimum age."""
         try:
             yield from list_unfinished(self._root)
         except OSError as error:
             raise self._failure("list", "", error) from error
 
     def delete(self, paths: Iterable[str | ObjectInfo]) -> None:
-        """Delete these files; the folders they were in stay."""
+        """Delete these files. Their folders stay."""
         for item in paths:
             path = path_of(item)
             full = self._full(path, may_be_temporary=True)
@@ -244,7 +252,7 @@ class LocalStore:
                     raise self._failure("delete", path, error) from error
 
     def local_path(self, path: str) -> Path | None:
-        """The file itself."""
+        """Return the path of the file."""
         known = self._paths.get(path)
         if known is None:
             if len(self._paths) >= _MAX_PATHS:
@@ -295,7 +303,9 @@ class LocalStore:
 
     @contextmanager
     def _staged(self, path: str, full: str, fill: Callable[[BinaryIO], None]) -> Iterator[str]:
-        """A complete, synced temporary file beside the target; gone when the block ends."""
+        """Provide a complete, synced temporary file next to the target, deleted at the end of the
+        block.
+        """
         folder = os.path.dirname(full)
         temp = f"{folder}/{TEMP_PREFIX}{uuid.uuid4().hex}"
         try:
@@ -313,7 +323,7 @@ class LocalStore:
                 log.warning("the temporary file %s stays behind: %s", temp, error)
 
     def _create(self, path: str, temp: str, folder: str) -> BinaryIO:
-        """The new temporary file, its folder made first if need be."""
+        """Create the temporary file, and its folder if necessary."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
         try:
             handle = os.open(temp, flags, 0o666)
@@ -323,7 +333,7 @@ class LocalStore:
         return open(handle, "wb", buffering=0)
 
     def _floor(self, path: str) -> str | None:
-        """The folder that must be there for others to be made in it; None if every folder may be made."""
+        """Return the folder that must exist for others to be created in it, or None."""
         if self._anchor is None or path == self._anchor:
             return None
         anchored = os.path.dirname(self._anchor)
@@ -353,14 +363,14 @@ class LocalStore:
 
 
 class _RemovedFolder(FileNotFoundError):  # noqa: N818 - an OSError like those around it
-    """The folder that a store needs in order to make others is missing."""
+    """The folder below which a store creates others is missing."""
 
 
 class Turn:
-    """A writer's turn among those of this machine that write to one folder of a local disk, until it is given back.
+    """A turn among the writers of this machine that write to one folder of a local disk.
 
-    It only spares them races that they would lose: nothing depends on it. So nobody waits longer than `TURN_SECONDS` for a
-    writer that was stopped, or at all where the folder is remote (None) or its file system knows no locks.
+    It only avoids lost races; nothing depends on it. A writer waits at most `TURN_SECONDS` for a
+    stopped one, and not at all if the folder is remote (None) or its file system has no locks.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -368,7 +378,7 @@ class Turn:
         self._handle: int | None = None
 
     def take(self) -> bool:
-        """Wait for the turn; whether it is this writer's now."""
+        """Wait for the turn. Returns whether it was obtained."""
         if self._handle is None and self._folder is not None:
             folder, self._folder = self._folder, None  # whoever waited in vain does not wait again
             try:
@@ -382,7 +392,7 @@ class Turn:
         return self._handle is not None
 
     def give_back(self) -> None:
-        """Let the next writer go on. A process that was forked meanwhile has the handle too, so closing is not enough."""
+        """Release the turn. Closing is not enough, because a forked process has the handle too."""
         if self._handle is not None:
             handle, self._handle = self._handle, None
             fcntl.flock(handle, fcntl.LOCK_UN)
@@ -404,9 +414,11 @@ def _locked(handle: int, until: float) -> bool:
 
 
 def _drop_checksum(full: str) -> None:
-    """Remove the checksum that Hadoop's local file system keeps beside a file: of other content, it makes that unreadable.
+    """Delete the checksum file of Hadoop's local file system, which would make a rewritten file
+    unreadable.
 
-    It goes first: a file without one is read unchecked, a file with a stale one not at all.
+    It is deleted first: a file without a checksum is read unchecked, one with a stale checksum not
+    at all.
     """
     folder, name = os.path.split(full)
     with suppress(*_ABSENT):
@@ -414,7 +426,9 @@ def _drop_checksum(full: str) -> None:
 
 
 def _unlink_listed(full: str, info: ObjectInfo) -> None:
-    """Delete a file if it is the one that was listed, in the folder in which it is found to be: no other can slip in."""
+    """Delete a file if it is the listed one, relative to an open folder so that it cannot be
+    replaced.
+    """
     folder, name = os.path.split(full)
     with _folder_descriptor(folder) as handle:
         if is_same_object(info_of(info.path, os.stat(name, dir_fd=handle)), info):
@@ -424,7 +438,9 @@ def _unlink_listed(full: str, info: ObjectInfo) -> None:
 
 
 def _descriptor(full: str, flags: int) -> int:
-    """A file, opened to be read. A pipe or a device in its place would be read for ever: like a folder, it is no file."""
+    """Open a regular file for reading. Pipes, devices and folders are refused; a pipe would block
+    forever.
+    """
     handle = os.open(full, flags | getattr(os, "O_NONBLOCK", 0))
     if stat.S_ISREG(os.fstat(handle).st_mode):
         return handle
@@ -433,7 +449,9 @@ def _descriptor(full: str, flags: int) -> int:
 
 
 def _make_folder(folder: str, floor: str | None) -> None:
-    """Make a folder and those above it, each one durable in its parent; but not `floor`, which must be there."""
+    """Create a folder and its parents, each durable in its parent; but not `floor`, which must
+    exist.
+    """
     if os.path.isdir(folder):
         return
     if folder == floor:
@@ -449,7 +467,7 @@ def _make_folder(folder: str, floor: str | None) -> None:
 
 
 def remove_if_empty(folder: Path) -> None:
-    """Remove a folder in which there is no file. One that another process fills or removes first is left to it."""
+    """Remove a folder without files. A concurrent change by another process is accepted."""
     try:
         os.rmdir(folder)
     except OSError as error:
@@ -464,7 +482,9 @@ def _sync_folder(folder: str) -> None:
 
 @contextmanager
 def _folder_descriptor(folder: str) -> Iterator[int]:
-    """A handle by which a new name is made durable, taken before the name is given: too few descriptors are found then."""
+    """Open a folder to make a new name durable. Opened before the rename, so that a lack of
+    descriptors fails early.
+    """
     handle = os.open(folder, os.O_RDONLY)
     try:
         yield handle
@@ -473,14 +493,14 @@ def _folder_descriptor(folder: str) -> Iterator[int]:
 
 
 def _write_all(file: BinaryIO, data: bytes) -> None:
-    """An unbuffered write may take less than it was given."""
+    """Write all bytes: an unbuffered write may write fewer."""
     remaining = memoryview(data)
     while remaining:
         remaining = remaining[file.write(remaining) :]
 
 
 def _read_at(file: BinaryIO, start: int, length: int) -> bytes:
-    """Up to `length` bytes from `start`, fewer only at the end of the file."""
+    """Read up to `length` bytes from `start`, fewer only at the end of the file."""
     part = os.pread(file.fileno(), length, start)
     while 0 < len(part) < length:
         more = os.pread(file.fileno(), length - len(part), start + len(part))

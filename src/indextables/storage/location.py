@@ -1,6 +1,7 @@
-"""Where a store is, and paths inside it: joined with `/`, relative to its root, and never out of it.
+"""Locations of stores, and paths inside them: joined with `/`, relative to the root, and never
+outside of it.
 
-Partition folders, `column=value/...`, are escaped as Hive and Spark escape them.
+Partition folders, `column=value/...`, are escaped as in Hive and Spark.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ _UNSAFE = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|[\x00-\x1f\x7f\\]")
 
 
 def is_path(path: str) -> bool:
-    """Whether a text names an object inside the root."""
+    """Return whether a text names an object inside the root."""
     return not _UNSAFE.search(path)
 
 
 def check(path: str) -> str:
-    """The path itself if it names an object inside the root; InvalidInputError otherwise."""
+    """Return the path if it names an object inside the root. Raises InvalidInputError."""
     if not is_path(path):
         message = f"{path!r} is not a path inside the store."
         hint = "A path is relative, has no empty, '.' or '..' segment, no backslash and no control characters."
@@ -36,17 +37,19 @@ def check(path: str) -> str:
 
 
 def check_folder(prefix: str) -> str:
-    """A folder inside the root without its trailing slash; the empty text is the root itself."""
+    """Return a folder inside the root without its trailing slash; the empty text is the root."""
     return check(prefix.removesuffix("/")) if prefix else ""
 
 
 def join(*parts: str) -> str:
-    """Parts joined with one `/`; empty parts are left out."""
+    """Join parts with one `/`; empty parts are left out."""
     return "/".join(part.strip("/") if i else part.rstrip("/") for i, part in enumerate(parts) if part)
 
 
 def relative_to_root(root: str, path: str) -> str:
-    """A path as it lies under the root: a relative one is checked, an absolute path or URL must begin with the root."""
+    """Return a path relative to the root: a relative path is checked, an absolute path or URL must
+    begin with the root.
+    """
     if "://" not in path and not path.startswith("/"):
         return check(path)
     folder = root.rstrip("/") + "/"
@@ -70,7 +73,9 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(//)?")
 
 
 class Location(Struct, frozen=True):
-    """A place: the kind of store, the bucket or container (or memory's name), Azure's host, the folder inside."""
+    """A location: kind of store, bucket or container (or memory's name), Azure's host, and the
+    folder inside.
+    """
 
     kind: Kind
     url: str
@@ -80,7 +85,7 @@ class Location(Struct, frozen=True):
 
 
 def parse_location(url: str | os.PathLike[str]) -> Location:
-    """Read a local path or a URL. The path of a remote URL is taken as it stands; that of `file://` is unescaped."""
+    """Parse a local path or a URL. The path of a remote URL is not unescaped; that of `file://` is."""
     if not isinstance(url, str | os.PathLike):
         raise unexpected("The path of a table", "a text or a pathlib.Path", url)
     text = os.fspath(url)
@@ -101,7 +106,7 @@ def parse_location(url: str | os.PathLike[str]) -> Location:
 
 
 def _check_local(path: str, scheme: str | None) -> None:
-    """Refuse what only looks like a local path: a folder named `s3:` or `~` is nobody's wish."""
+    """Refuse texts that only look like a local path, such as `s3:` or `~`."""
     if scheme is not None and scheme.lower() in _KINDS and path[len(scheme) + 1 :].startswith("/"):
         meant = f"{scheme}://{path[len(scheme) + 1 :].lstrip('/')}"
         message = f"{path!r} is neither a URL nor a local path."
@@ -113,7 +118,7 @@ def _check_local(path: str, scheme: str | None) -> None:
 
 
 def check_characters(path: str) -> str:
-    """The path itself; no system can open one that holds a NUL character."""
+    """Return the path, or raise an error if it contains a NUL character."""
     if "\0" in path:
         message = f"The path {path!r} holds a NUL character, with which no file or folder can be named."
         raise InvalidInputError(message, hint="Take it out of the path. Nothing was changed.", path=path)
@@ -133,7 +138,9 @@ def _path_of_file_url(url: str) -> str:
 
 
 def _local(path: str) -> Location:
-    """Made absolute at once: a worker that opens the store may stand in another folder."""
+    """Return an absolute path, because a worker that opens the store may have another working
+    folder.
+    """
     return Location("local", os.path.abspath(path))  # noqa: PTH100 (Path.absolute keeps `..`)
 
 
@@ -153,7 +160,9 @@ def _remote(kind: Kind, scheme: str, rest: str) -> Location:
 
 
 def inside(root: str, path: str) -> str:
-    """A path as another writer recorded it, relative to the table: schemes of one store (s3, s3a, s3n) count as the same."""
+    """Return a path recorded by another writer relative to the table. Schemes of one store (s3,
+    s3a, s3n) are equal.
+    """
     theirs = _SCHEME.match(path)
     if theirs is None:
         return relative_to_root(root, path)
@@ -170,12 +179,14 @@ __all__ = ["NULL_PARTITION", "escape", "partition_folder", "partition_values", "
 
 
 def partition_folder(values: Mapping[str, str | None]) -> str:
-    """The folder of a partition, columns in the order given."""
+    """Return the folder of a partition, with the columns in the given order."""
     return "/".join(f"{escape(column)}={folder_value(value)}" for column, value in values.items())
 
 
 def partition_values(path: str) -> dict[str, str | None]:
-    """The partition values that the folders of a path spell; folders without `=` and the file name say nothing."""
+    """Return the partition values in the folders of a path. Folders without `=` and the file name
+    are ignored.
+    """
     values: dict[str, str | None] = {}
     for folder in path.split("/")[:-1]:
         column, equals, value = folder.partition("=")

@@ -1,18 +1,17 @@
 """A store over obstore: S3, Azure, Google Cloud Storage, and memory.
 
-obstore itself repeats requests after throttling, 5xx answers and lost connections, with growing, jittered waits. What
-still fails afterwards is sorted here: absent, refused, throttled, unavailable; and for `put_if_absent`, unknown. Only
-deletions, which obstore does not know to be repeatable, are repeated here.
+obstore repeats requests after throttling, 5xx responses and lost connections, with growing,
+jittered waits. Remaining failures are classified here: absent, refused, throttled, unavailable; and
+for `put_if_absent`, unknown. Only deletions, which obstore does not treat as repeatable, are
+repeated here, after a random wait below a bound that doubles.
 
-A failed call is told in the words of our error tree and without anybody's secrets. obstore says the kind of a failure with
-a class for some and only with text for others (every failed listing is a `GenericError`), so the status and the store's own
-code are read from the text.
+Errors use our error tree and show no secrets. obstore reports some kinds of failure by class and
+others only by text (every failed listing is a `GenericError`), so status and code are parsed from
+the text.
 
-Before a repeat there is a random wait below a bound that doubles, so that those who failed at once spread out.
-
-A forked child of a process that used obstore would hang in its first request, and gets an error instead: obstore runs its
-requests on threads that a fork does not copy, so nobody would ever answer. A child of a process that has not used it is
-fine (that is how Spark's workers are made), and so is a child that was spawned.
+obstore runs requests on threads that a fork does not copy. A forked child of a process that used
+obstore would hang in its first request, and gets an error instead. A child of a process that has
+not used it works (as Spark's workers are created), and so does a spawned one.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ T = TypeVar("T")
 
 
 class Backoff(Struct, frozen=True):
-    """How often a request is repeated, and how long is waited before (full jitter)."""
+    """Number of repeats of a request, and the waits before them (full jitter)."""
 
     max_retries: int = 8
     base_delay_ms: int = 100
@@ -67,7 +66,7 @@ class Backoff(Struct, frozen=True):
     sleep: Callable[[float], None] = time.sleep
 
     def run(self, request: Callable[[], T]) -> T:
-        """The answer of a request that may be repeated safely, or its last failure."""
+        """Return the result of a request that is safe to repeat, or raise its last failure."""
         for attempt in range(self.max_retries):
             try:
                 return request()
@@ -78,7 +77,7 @@ class Backoff(Struct, frozen=True):
 
 
 class _ForkGuard:
-    """What this process, or the one it was forked from, did with obstore."""
+    """Whether this process, or the one it was forked from, has used obstore."""
 
     def __init__(self) -> None:
         self.used = False
@@ -93,7 +92,7 @@ os.register_at_fork(after_in_child=_guard.forked)
 
 
 def note_use(url: str) -> None:
-    """Say that obstore is about to be used; StorageError in a forked child whose parent had used it."""
+    """Record the use of obstore. Raises StorageError in a forked child whose parent had used it."""
     if _guard.used_before_fork:
         message = f"The store {url} cannot be used in process {os.getpid()}: it was forked from one that used a store."
         hint = "Start processes with the 'spawn' method, or fork before any table or store is opened."
@@ -117,7 +116,9 @@ _SIGNATURE = re.compile(r"((?:sig|signature|token|secret|password|key)=)[^&\s\"<
 
 
 class Failure(Struct, frozen=True):
-    """One failed request: the HTTP status if there was an answer, the store's code, and how often it was repeated."""
+    """One failed request: HTTP status if there was a response, the store's code, and the number of
+    repeats.
+    """
 
     status: int | None
     code: str
@@ -130,33 +131,37 @@ class Failure(Struct, frozen=True):
 
     @property
     def no_container(self) -> bool:
-        """The bucket or container itself is not there: nothing could be looked for."""
+        """Whether the bucket or container itself is missing."""
         return self.code in _NO_CONTAINER
 
     @property
     def throttled(self) -> bool:
-        """The store asked to slow down."""
+        """Whether the store asked to slow down."""
         return self.status == 429 or self.code in _SLOW_DOWN
 
     @property
     def unavailable(self) -> bool:
-        """No answer, or one that blames the store."""
+        """Whether there was no response, or one that blames the store."""
         if self.status is None and not self.code:
             return self.sent and not (self.missing or self.exists or self.denied)
         return (self.status or 0) >= 500 or self.status == 408 or self.code in _STORE_FAILED
 
     @property
     def refused_for_certain(self) -> bool:
-        """The store refused the only request that was made. After a repeat an earlier one may have taken effect."""
+        """Whether the store refused the only request. After a repeat an earlier one may have taken
+        effect.
+        """
         return self.retries == 0 and not (self.throttled or self.unavailable)
 
     def without_container(self) -> Failure:
-        """The same failure, its 404 read as a missing container: an object need not be there to be written."""
+        """Return the failure with its 404 as a missing container: an object need not exist to be
+        written.
+        """
         return replace(self, code=self.code if self.no_container else "NoSuchBucket")
 
 
 def read_failure(error: BaseException, secrets: Iterable[str]) -> Failure:
-    """What an exception of obstore says."""
+    """Parse an exception of obstore."""
     text = str(error)
     summary = text.partition("\n\nDebug source")[0]
     status, retries = _STATUS.search(summary), _RETRIES.search(summary)
@@ -178,7 +183,7 @@ def read_failure(error: BaseException, secrets: Iterable[str]) -> Failure:
 
 
 def to_error(failure: Failure, *, verb: str, url: str, path: str) -> IndexTablesError:
-    """The error of ours that a failed request becomes."""
+    """Convert a failed request to our error."""
     place = f"{url}/{path}" if path else url
     message = f"Cannot {verb} {place}: {failure.reason}"
     context: dict[str, Any] = {"path": path, "url": url, "status": failure.status, "code": failure.code}
@@ -201,7 +206,9 @@ def to_error(failure: Failure, *, verb: str, url: str, path: str) -> IndexTables
 
 
 def _reason(summary: str, text: str) -> str:
-    """What the store said, in one line: its status, code and message, or else the last clause of obstore's summary."""
+    """Return the store's message in one line: status, code and text, or the last clause of
+    obstore's summary.
+    """
     status, code, message, retries = (p.search(text) for p in (_STATUS, _CODE, _MESSAGE, _RETRIES))
     reason = f"{code[1]}: {message[1]}" if code and message else summary.rpartition(" - ")[2]
     answer = " ".join((f"{status[1]} {reason}" if status and code else reason).split())
@@ -210,7 +217,7 @@ def _reason(summary: str, text: str) -> str:
 
 
 def _hidden(line: str, secrets: Iterable[str]) -> str:
-    """A text without secrets and signatures."""
+    """Return a text without secrets and signatures."""
     line = _SIGNATURE.sub(r"\1<hidden>", line)
     for secret in secrets:
         line = line.replace(secret, "<hidden>")
@@ -226,9 +233,9 @@ _PARTS_AT_ONCE, _PARTS_BYTES = 12, 128 << 20
 
 
 def _apart(ranges: Sequence[tuple[int, int]]) -> list[Sequence[tuple[int, int]]]:
-    """Sorted ranges in one lot, or in two where some touch: obstore would make one request of those, whatever it is told.
+    """Split sorted ranges in two lots if some touch, because obstore would combine them.
 
-    Who asks for ranges has joined those that are to be one request.
+    The caller has already combined ranges that are to be one request.
     """
     touching = any(sum(one) >= other[0] for one, other in pairwise(ranges))
     return [ranges[0::2], ranges[1::2]] if touching else [ranges] if ranges else []
@@ -248,9 +255,10 @@ class RemoteStore:
         backoff: Backoff | None = None,
         part_bytes: int = RequestSettings().part_bytes,
     ) -> None:
-        """`secrets` are hidden in every error; `sorts` says that the store itself lists in the order of path bytes.
+        """`secrets` are hidden in every error; `sorts` means that the store lists in byte order of
+        paths.
 
-        What is larger than `part_bytes` is uploaded in parts of that size, several at a time.
+        Objects larger than `part_bytes` are uploaded in parts of that size, several at a time.
         """
         self._client = client
         self._url = url
@@ -270,16 +278,16 @@ class RemoteStore:
 
     @property
     def url(self) -> str:
-        """Where the root is, as it was given, without credentials."""
+        """The root as it was given, without credentials."""
         return self._url
 
     def get(self, path: str) -> bytes:
-        """The whole object."""
+        """Read the whole object."""
         full = self._full(path)
         return self._call("read", path, lambda: bytes(obstore.get(self._client, full).bytes()))
 
     def get_range(self, path: str, start: int, length: int) -> bytes:
-        """Exactly these bytes, in one request."""
+        """Read exactly these bytes in one request."""
         full = self._full(path)
         check_range(path, start, length)
         if length == 0:
@@ -290,7 +298,7 @@ class RemoteStore:
         return self._complete(path, start, length, read)
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Several ranges, in parallel; those that overlap in one request."""
+        """Read several ranges in parallel; overlapping ones in one request."""
         full = self._full(path)
         for start, length in ranges:
             check_range(path, start, length)
@@ -303,7 +311,9 @@ class RemoteStore:
         return [self._complete(path, start, length, read[start, length] if length else b"") for start, length in ranges]
 
     def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
-        """Create the object in one request. UNKNOWN whenever the store did not clearly say yes or no."""
+        """Create the object in one request. UNKNOWN unless the store clearly accepted or refused
+        it.
+        """
         full = self._full(path)
         note_use(self._url)
         try:
@@ -340,7 +350,7 @@ class RemoteStore:
         self._call("write", path, put)
 
     def head(self, path: str) -> ObjectInfo | None:
-        """Size and time of the object, or None."""
+        """Return size and time of the object, or None."""
         full = self._full(path)
         try:
             meta = self._call("look at", path, lambda: obstore.head(self._client, full))
@@ -350,7 +360,7 @@ class RemoteStore:
         return self._info(meta)
 
     def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectInfo]:
-        """Objects at or below the folder, sorted, a page of the store at a time."""
+        """List objects at or below the folder, sorted, one page of the store at a time."""
         listed = self._listed(check_folder(prefix), start_after or "")
         if not self._sorts:
             yield from sorted(listed, key=lambda info: info.path)
@@ -364,7 +374,9 @@ class RemoteStore:
             yield info
 
     def unfinished(self) -> Iterator[ObjectInfo]:
-        """None: an object appears when it is complete, and parts of uploads are the service's to clear away."""
+        """Return nothing: an object appears when it is complete, and the service removes parts of
+        uploads.
+        """
         return iter(())
 
     def delete(self, paths: Iterable[str | ObjectInfo]) -> None:
@@ -374,7 +386,7 @@ class RemoteStore:
             self._delete_batch(batch)
 
     def local_path(self, path: str) -> Path | None:
-        """None: the object is not on this machine's disk."""
+        """Return None: the object is not on this machine's disk."""
         check(path)
         return None
 
@@ -406,7 +418,9 @@ class RemoteStore:
             yield from (info for info in map(self._info, page) if info.path > start_after)
 
     def _delete_batch(self, batch: Sequence[str]) -> None:
-        """A store that complains of one missing object may have stopped there: then one by one."""
+        """Delete a batch. A store that reports one missing object may have stopped, so the rest is
+        deleted one by one.
+        """
         try:
             self._backoff.run(lambda: self._call("delete", "", lambda: obstore.delete(self._client, batch)))
         except NotFoundError:
@@ -416,7 +430,9 @@ class RemoteStore:
                     self._delete_batch([full])
 
     def _check_container(self) -> None:
-        """A missing object means absence only if its container is there; HEAD and DELETE do not say. Asked once."""
+        """Check once that the container exists, because a missing object of HEAD and DELETE does
+        not show it.
+        """
         if not self._container_exists:
             next(self._listed("", ""), None)
 
@@ -434,5 +450,5 @@ class RemoteStore:
 
     @staticmethod
     def _write_failure(failure: Failure) -> Failure:
-        """Nothing can be missing for a write but the container."""
+        """Return the error of a failed write: the only thing that can be missing is the container."""
         return failure.without_container() if failure.missing else failure

@@ -1,7 +1,4 @@
-"""A store described but not opened: what travels to a worker, which opens it there.
-
-A store that was opened counts what is asked of it: requests and their time, failures and bytes, by verb.
-"""
+"""Store specifications that are sent to workers, and stores that count their requests by verb."""
 
 from __future__ import annotations
 
@@ -38,7 +35,7 @@ FIRST_VERSION = "_transaction_log/00000000000000000000.json"
 
 
 class MeteredStore:
-    """Passes everything on to the store inside, and counts it."""
+    """Forwards every call to the wrapped store and counts requests, time, failures and bytes."""
 
     def __init__(self, inner: Store, kind: str) -> None:
         self.inner = inner
@@ -82,7 +79,7 @@ class MeteredStore:
         return self._asked("head", lambda: self.inner.head(path))
 
     def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectInfo]:
-        """See `Store.list`. The time is that of the listing alone, not of who looks at it."""
+        """See `Store.list`. Only the time of the listing is counted, not that of its consumer."""
         listed = self.inner.list(prefix, start_after=start_after)
         seconds, ended = 0.0, False
         try:
@@ -132,10 +129,12 @@ class MeteredStore:
 
 
 class StoreSpec(Struct, frozen=True):
-    """A URL and the settings to open it with. Equal specs open the same place; its repr shows no secret.
+    """A URL and the settings to open it. Equal specs open the same location; the repr shows no
+    secret.
 
-    A pickle of it does carry the credentials that were given as settings, because the worker needs them. Those that
-    come from the environment or from a provider class are found anew by whoever opens the store.
+    A pickle includes credentials that were given as settings, because workers need them.
+    Credentials from the environment or from a provider class are resolved again where the store is
+    opened.
     """
 
     url: str
@@ -148,7 +147,9 @@ class StoreSpec(Struct, frozen=True):
     def from_url(
         cls, url: str | os.PathLike[str], settings: config.Settings | Mapping[str, object] | None = None
     ) -> StoreSpec:
-        """Read a local path or a URL (made absolute), and of the settings those that this kind of store uses."""
+        """Parse a local path or a URL (made absolute), with the settings that this kind of store
+        uses.
+        """
         place = parse_location(url)
         resolved = settings if isinstance(settings, config.Settings) else config.resolve(options=settings)
         databricks = resolved.group(DatabricksSettings)
@@ -168,16 +169,16 @@ class StoreSpec(Struct, frozen=True):
 
 
 def open_store(spec: StoreSpec, *, anchor: str | None = None) -> Store:
-    """Open a store in this process. Nothing is asked of it yet: a wrong bucket or key shows at the first request.
+    """Open a store without a request: a wrong bucket or key shows at the first one.
 
-    `anchor` names the one object for which folders are made where its folder is missing (see `LocalStore`).
+    `anchor` names the only object for which a missing folder is created (see `LocalStore`).
     """
     place = parse_location(spec.url)
     return MeteredStore(_open(place, spec, anchor), place.kind)
 
 
 def open_table_store(spec: StoreSpec) -> Store:
-    """Open the store of a table that exists: nothing that is written there brings a removed table back."""
+    """Open the store of an existing table: writing to it does not re-create a removed table."""
     return open_store(spec, anchor=FIRST_VERSION)
 
 

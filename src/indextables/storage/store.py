@@ -1,11 +1,10 @@
-"""The Store protocol: the few things a table needs of an object store, and what each of them promises.
+"""The Store protocol: the operations that a table needs of an object store, and their guarantees.
 
-Paths are relative to the store's root, separated by `/`, never escaped; one that would lead out of it is an
-`InvalidInputError`. Absence and failure are different answers: `NotFoundError` (or None from `head`) means the store
-looked and the object is not there; every other failure is a `StorageError`. A listing is complete or it raises, and an
-answer to a range holds what was asked for.
-
-`indextables.testing.store_contract` holds every store to this. Stores may be used from many threads.
+Paths are relative to the store's root, separated by `/`, never escaped. A path outside the root is
+an `InvalidInputError`. `NotFoundError` (or None from `head`) means that the object does not exist;
+every other failure is a `StorageError`. A listing is complete or raises an error, and a range has
+exactly the requested bytes. `indextables.testing.store_contract` tests these rules for every store.
+Stores may be used from many threads.
 """
 
 from __future__ import annotations
@@ -21,9 +20,10 @@ from indextables.errors import InvalidInputError
 
 
 class PutOutcome(Enum):
-    """What `put_if_absent` can say. What it means for a commit is decided by the commit, not by the store.
+    """Result of `put_if_absent`. The commit protocol decides what it means for a commit.
 
-    EXISTS may be our own request that a retry met again, and UNKNOWN may have landed: only reading back can tell.
+    EXISTS may be caused by our own repeated request, and UNKNOWN may have landed: only reading back
+    can tell.
     """
 
     CREATED = "created"
@@ -32,19 +32,20 @@ class PutOutcome(Enum):
 
 
 class ObjectInfo(Struct, frozen=True):
-    """One object as a listing or `head` shows it. The time is the store's own clock; None means it did not say."""
+    """One object as in a listing or `head`. The time is the store's clock; None if unknown."""
 
     path: str
     size: int
     last_modified_ms: int | None
     tag: str | None = None
-    """What tells two objects apart that had the same path, size and second; None if the store has nothing of the kind."""
+    """Distinguishes objects with the same path, size and second; None if the store has no tags."""
 
 
 def is_same_object(one: ObjectInfo, other: ObjectInfo) -> bool:
-    """Whether two descriptions of an object at one path are of the same one.
+    """Return whether two descriptions of a path are of the same object.
 
-    Some stores tell only one of a listing and a `head` in milliseconds, so times are compared in seconds.
+    Times are compared in seconds, because some stores report milliseconds in only one of listing
+    and `head`.
     """
     times, tags = (one.last_modified_ms, other.last_modified_ms), (one.tag, other.tag)
     same_time = None in times or len({(ms or 0) // 1_000 for ms in times}) == 1
@@ -52,12 +53,14 @@ def is_same_object(one: ObjectInfo, other: ObjectInfo) -> bool:
 
 
 def path_of(item: str | ObjectInfo) -> str:
-    """The path of an object that is named by its path, or as it was listed."""
+    """Return the path of an object given by its path or its description."""
     return item if isinstance(item, str) else item.path
 
 
 def paths_to_delete(store: Store, items: Iterable[str | ObjectInfo]) -> Iterator[str]:
-    """The paths of objects to delete: of those that are given as they were listed, the ones that are still the same."""
+    """Return the paths to delete. Objects given by description are included only if they are
+    unchanged.
+    """
     for item in items:
         if isinstance(item, str):
             yield item
@@ -67,30 +70,33 @@ def paths_to_delete(store: Store, items: Iterable[str | ObjectInfo]) -> Iterator
 
 @runtime_checkable
 class Store(Protocol):
-    """An object store rooted at a table (or any other) folder."""
+    """An object store rooted at a folder, usually of a table."""
 
     @property
     def url(self) -> str:
-        """Where the root is, without credentials."""
+        """The root without credentials."""
         ...
 
     def get(self, path: str) -> bytes:
-        """The whole object. NotFoundError if it is not there."""
+        """Read the whole object. Raises NotFoundError if it does not exist."""
         ...
 
     def get_range(self, path: str, start: int, length: int) -> bytes:
-        """`length` bytes from `start`, exactly; BadFileError if the object is shorter. No bytes are always there."""
+        """Read exactly `length` bytes from `start`. Raises BadFileError if the object is shorter;
+        length 0 always succeeds.
+        """
         ...
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Several (start, length) ranges, answered in the order asked.
+        """Read several (start, length) ranges and return them in this order.
 
-        A remote store makes a request of each, but for such as overlap: who asks has joined those that are near.
+        A remote store sends a request for each, except for overlapping ones. The caller combines
+        nearby ranges.
         """
         ...
 
     def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
-        """Create the object whole, or not at all. Durable when it returns CREATED."""
+        """Create the whole object, or nothing. Durable when it returns CREATED."""
         ...
 
     def put(self, path: str, data: bytes) -> None:
@@ -102,34 +108,36 @@ class Store(Protocol):
         ...
 
     def head(self, path: str) -> ObjectInfo | None:
-        """Size and time of the object, or None if it is not there."""
+        """Return size and time of the object, or None if it does not exist."""
         ...
 
     def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectInfo]:
-        """Every object at or below the folder `prefix`, sorted by the bytes of the path, paged lazily.
+        """List every object at or below the folder `prefix`, sorted by the bytes of the path, in
+        lazily read pages.
 
         `start_after` is a path from the store's root, not from the prefix; it need not exist.
         """
         ...
 
     def unfinished(self) -> Iterator[ObjectInfo]:
-        """Leftovers of writers, dead or still at work, that no listing shows; none where objects appear whole."""
+        """List leftovers of running or dead writers that no listing contains; none where objects
+        appear whole.
+        """
         ...
 
     def delete(self, paths: Iterable[str | ObjectInfo]) -> None:
-        """Delete these objects, unfinished ones too; one that is not there is no error.
+        """Delete these objects, unfinished ones too. Missing objects are ignored.
 
-        An object that is given as it was listed is deleted only if it is still that one: what another process has put in
-        its place since stays.
+        An object given by its description is deleted only if it is unchanged.
         """
         ...
 
     def local_path(self, path: str) -> Path | None:
-        """Where the object lies on this machine's disk, or None for a remote store."""
+        """Return the path of the object on this machine's disk, or None for a remote store."""
         ...
 
 
 def check_range(path: str, start: int, length: int) -> None:
-    """Refuse a range that begins before the object or has a negative length."""
+    """Refuse a range with a negative start or length."""
     if start < 0 or length < 0:
         raise InvalidInputError(f"Bytes {start}+{length} of {path} are not a range.", path=path)

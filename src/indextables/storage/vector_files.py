@@ -1,7 +1,8 @@
-"""The deletion vectors of a table where they are stored: read from the log's text or from their files, and written.
+"""Read and write the deletion vectors of a table, in the log's text or in files.
 
-All vectors of one commit that are too large for the log lie in one file. Of a file only the vector that is asked for is read,
-and it is held against its checksum. Rows are remembered by the place of their vector: a file is never changed.
+All vectors of one commit that are too large for the log are in one file. Only the requested vector
+of a file is read, and its checksum verified. Rows are cached by the position of their vector,
+because files never change.
 """
 
 from __future__ import annotations
@@ -38,9 +39,10 @@ os.register_at_fork(after_in_child=_renew_lock)
 
 
 def load_vector(store: Store, vector: str, *, records: int | None = None, fresh: bool = False) -> RowSet:
-    """The rows that a vector of the log names. BadFileError if it is damaged, gone, or of another number of rows.
+    """Return the rows of a vector in the log. Raises BadFileError if it is damaged, missing, or of
+    another row count.
 
-    With `fresh` it is read from the store, whatever this process remembers of it.
+    With `fresh` it is read from the store, ignoring the cache.
     """
     place = VectorPlace.of(vector)
     rows = inline_rows(vector) if place is None else _from_file(store, place, fresh=fresh)
@@ -74,7 +76,7 @@ def _from_file(store: Store, place: VectorPlace, *, fresh: bool) -> RowSet:
 
 
 class VectorWriter:
-    """Writes the vectors of one commit. What it wrote is remembered, for a commit that fails.
+    """Writes the vectors of one commit, and keeps the list for a commit that fails.
 
     `written` are files that workers have written for the same commit.
     """
@@ -88,11 +90,11 @@ class VectorWriter:
         self._last: tuple[list[bytes], list[str]] = ([], [])
 
     def load(self, vector: str | None, records: int | None = None) -> RowSet | None:
-        """The rows of a vector, None for no vector."""
+        """Return the rows of a vector; None without a vector."""
         return None if vector is None else load_vector(self.store, vector, records=records)
 
     def save(self, sets: Sequence[RowSet]) -> list[str]:
-        """The vectors as texts of the log, in their order; a file is written if some are too large for that."""
+        """Return the vectors as texts of the log in order, writing a file if some are too large."""
         same = [rows.tobytes() for rows in sets]
         if same and same == self._last[0]:
             return self._last[1]  # others were first, but not with rows of these splits
