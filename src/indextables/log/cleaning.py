@@ -70,7 +70,7 @@ class CleaningReport(Struct, frozen=True):
         return f"{done} ({kinds or 'none'}), {size} bytes{span}{failed}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as plain values."""
+        """Return the report as plain values."""
         return {
             "found": [asdict(file) for file in self.expired],
             "deleted": len(self.deleted),

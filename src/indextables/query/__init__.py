@@ -1,1 +1,1 @@
-"""Reading rows: plan (prune, explain), tasks on the workers, the best k by score."""
+"""Reading rows: plan (prune, explain), tasks on workers, and ranking."""

@@ -1,10 +1,10 @@
-"""The change feed: which rows came and went with each version, told from the files that it added and removed.
+"""The change feed: the rows that each version added and removed, derived from its files.
 
-A version says which splits it adds and removes, and which deletion vectors they have. So an appended row is a row of an
-added split, and a deleted row is one that a vector names now and did not before, or a row of a split that went and is in
-none of those that took its place. Rows of an update are told apart by the tag of the split that holds the new ones.
-
-Versions that only rearrange rows (`dataChange` is false throughout: merges) give nothing.
+A version records the splits it adds and removes, and their deletion vectors. An inserted row is a
+row of an added split. A deleted row is one that a new vector names and the old one did not, or a
+row of a removed split that is in none of its replacements. Rows of an update are identified by the
+tag of the split with the new rows. Versions that only rearrange rows (`dataChange` is false
+throughout: merges) have no changes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from indextables.storage.vector_files import load_vector
 CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
 INSERT, DELETE, PREIMAGE, POSTIMAGE = "insert", "delete", "update_preimage", "update_postimage"
 CHANGE_TAG = "indextables.change"
-"""The tag of a split whose rows take the place of others."""
+"""Tag of a split whose rows replace others."""
 UPDATED = "update"
 _UPDATING = (Operation.UPDATE, Operation.UPSERT, Operation.MERGE_INTO)
 _FIELDS = (
@@ -44,39 +44,41 @@ _FIELDS = (
 
 
 def change_schema(rows: pa.Schema) -> pa.Schema:
-    """The columns of a change feed over some columns of a table."""
+    """Return the columns of a change feed over some columns of a table."""
     # Rows of the past may hold nulls in a column that may not hold any now.
     return pa.schema([*(field.with_nullable(True) for field in rows), *_FIELDS])
 
 
 class Change(Struct, frozen=True):
-    """Rows of one file that came or went with a version; plain values that travel."""
+    """Rows of one file that a version added or removed; picklable."""
 
     kind: str
-    """What happened to them: `insert`, `delete`, `update_preimage` or `update_postimage`."""
+    """Kind of the change: `insert`, `delete`, `update_preimage` or `update_postimage`."""
     entry: SplitEntry
     version: int
     timestamp_ms: int
     places: tuple[str | None, str | None] | None = None
     """Two deletion vectors: the rows that the second names and the first does not. Without them, all living rows."""
     besides: tuple[SplitEntry, ...] = ()
-    """Splits whose rows are not meant, as often as they stand there: what is left of the others is."""
+    """Splits whose rows are subtracted, counting duplicates."""
     group: tuple[SplitEntry, ...] = ()
-    """More splits that are compared together with the first one."""
+    """Further splits that are compared together with the first one."""
 
     @property
     def paths(self) -> list[str]:
-        """The splits that are read for it."""
+        """Return the splits that are read for it."""
         return [entry.path for entry in (self.entry, *self.group, *self.besides)]
 
     @property
     def size(self) -> int:
-        """Bytes of the splits that are read for it."""
+        """Return the bytes of the splits that are read for it."""
         return sum(entry.size for entry in (self.entry, *self.group, *self.besides))
 
 
 def changes_of(version: CommittedVersion, size_of: Callable[[str], int]) -> list[Change]:
-    """What a version changed, file by file. `size_of` tells the size of a split where the log does not."""
+    """Return the changes of a version file by file. `size_of` returns the size of a split that the
+    log lacks.
+    """
     adds = [a for a in version.actions if isinstance(a, AddAction)]
     removes = {a.path: a for a in version.actions if isinstance(a, RemoveAction)}
     restored = version.info.operation == Operation.RESTORE
@@ -111,7 +113,9 @@ def changes_of(version: CommittedVersion, size_of: Callable[[str], int]) -> list
 
 
 def changes_between(log: TransactionLog, first: int, last: int, *, newest: int) -> list[Change]:
-    """What the versions from one to another changed, both included; `newest` is the version that the table shows."""
+    """Return the changes from one version to another, both inclusive; `newest` is the version of
+    the table handle.
+    """
     if first > last or last > newest:
         raise VersionNotFoundError(
             f"{log.store.url} has no changes from version {first} to {last}: it shows version {newest}.",
@@ -138,7 +142,7 @@ def _purged(log: TransactionLog, path: str) -> NotFoundError:
 
 
 def _kinds(version: CommittedVersion, adds: Sequence[AddAction]) -> tuple[str, Callable[[AddAction], str]]:
-    """What it means that a row of a version went, and that one came in a split."""
+    """Return the change kinds of removed rows and of added rows of a version's split."""
     updates = any((a.tags or {}).get(CHANGE_TAG) == UPDATED for a in adds)
     deletes = version.info.operation not in _UPDATING or not updates
     return DELETE if deletes else PREIMAGE, lambda a: POSTIMAGE if (a.tags or {}).get(CHANGE_TAG) == UPDATED else INSERT
@@ -162,14 +166,16 @@ def _removed_entry(remove: RemoveAction, size_of: Callable[[str], int]) -> Split
 
 
 class ChangeTask(Struct, frozen=True):
-    """Some changes, as work that travels: a scan of any version of the table says how its splits are read."""
+    """Changes as a task: a scan of any version of the table describes how its splits are read."""
 
     plan: ScanPlan
     changes: tuple[Change, ...]
 
     @classmethod
     def of(cls, plan: ScanPlan, changes: Sequence[Change]) -> ChangeTask:
-        """The work of reading changes, in the columns of a plan, whose own splits are not read."""
+        """Create the task of reading changes with the columns of a plan, whose own splits are not
+        read.
+        """
         return cls(plan.with_splits(()), tuple(changes))
 
     @property
@@ -178,7 +184,7 @@ class ChangeTask(Struct, frozen=True):
         return change_schema(self.plan.output_schema)
 
     def batches(self, store: Store | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows, change after change."""
+        """Yield the rows, change after change."""
         for change in self.changes:
             try:
                 for rows in self._rows(change, ScanTask(self.plan, store)):
@@ -214,7 +220,7 @@ class ChangeTask(Struct, frozen=True):
         yield from self._differing(change, task)
 
     def _split(self, change: Change, task: ScanTask, entry: SplitEntry, columns: Sequence[str]) -> TableSplit:
-        """A split of then, whose rows can be told in the columns of now: an overwrite may have given them other types."""
+        """Open an old split with the current columns: an overwrite may have changed their types."""
         split = task.open(entry)
         for name in columns:
             old, new = split.stored_type(name), task.schema.field(name).type
@@ -235,7 +241,7 @@ class ChangeTask(Struct, frozen=True):
         )
 
     def _differing(self, change: Change, task: ScanTask) -> Iterator[pa.Table]:
-        """Rows that are not among those of other splits, equal rows counted."""
+        """Return rows that are not among those of other splits, counting duplicates."""
         names = task.schema.names
         besides: Counter[bytes] = Counter()
         for entry in change.besides:
@@ -253,7 +259,7 @@ class ChangeTask(Struct, frozen=True):
 
 
 def change_feed(log: TransactionLog, task: ChangeTask) -> pa.RecordBatchReader:
-    """The rows of some changes as a stream; see `Table.changes`."""
+    """Stream the rows of changes. See `Table.changes`."""
     return pa.RecordBatchReader.from_batches(task.schema, _readable_rows(log, task))
 
 
@@ -265,7 +271,7 @@ def _readable_rows(log: TransactionLog, task: ChangeTask) -> Iterator[pa.RecordB
 
 
 def row_digests(batch: pa.RecordBatch) -> Iterator[bytes]:
-    """A digest of each row; -0.0 is 0.0 and NaN is NaN, as the columns' types compare them."""
+    """Return a digest of each row; -0.0 equals 0.0 and NaN equals NaN, as in comparisons."""
     values = [column.to_pylist() for column in batch.columns]
     for row in zip(*values, strict=True):
         text = repr(tuple(v + 0.0 if isinstance(v, float) else v for v in row))

@@ -1,6 +1,8 @@
-"""What a scan did, for `explain`: how the question was understood, which splits were left out and why, what was read.
+"""Report of a scan for `explain`: the parsed query, the pruned splits with reasons, and what was
+read.
 
-Of each split that was opened: how each part of the query was answered, what matched, and what it cost.
+For each opened split it contains how each part of the query was answered, what matched, and the
+cost.
 """
 
 from __future__ import annotations
@@ -21,14 +23,14 @@ from indextables.splits.search.match import OpenQuery, open_query
 
 
 class LeafReport(Struct, frozen=True):
-    """One part of a query and who answered it."""
+    """One part of a query and what answered it."""
 
     part: str
     answered_by: str
 
 
 class SplitExplanation(Struct, frozen=True):
-    """One split's share of a search, as plain values."""
+    """One split's share of a search as plain values."""
 
     path: str
     rows: int
@@ -52,7 +54,7 @@ GRAMS, WHOLE = "3-grams, confirmed by rows", "whole values, confirmed by rows"
 def explain_split(
     split: Searchable, query: Query, *, where: Predicate | None = None, columns: Sequence[str] | None = None
 ) -> SplitExplanation:
-    """Run a query and say what it took; with `columns`, reading them for the rows that matched is part of it."""
+    """Run a query and report its cost; with `columns`, including reading them for matching rows."""
     requests, read = split.stats.requests, split.stats.bytes
     with open_query(split, query, where=where) as opened:
         rows = opened.rows(where)
@@ -104,7 +106,7 @@ class SplitReport(Report, frozen=True):
 
 
 class ScanReport(Report, frozen=True):
-    """A scan that was carried out, without its rows."""
+    """A completed scan without its rows."""
 
     query: str | None
     where: str | None
@@ -123,17 +125,17 @@ class ScanReport(Report, frozen=True):
 
 
 def explain(task: ScanTask) -> ScanReport:
-    """Carry out a scan, count what it touches, and leave its rows."""
+    """Run a scan, count what it reads, and discard its rows."""
     return scan_report(task.plan, split_reports(task))
 
 
 def split_reports(task: ScanTask) -> list[SplitReport]:
-    """Carry out a scan of some splits; a report for each, in order."""
+    """Run a scan of some splits, and return a report for each in order."""
     return [_one(task, task.plan, entry) for entry in task.plan.splits]
 
 
 def scan_report(plan: ScanPlan, reports: Sequence[SplitReport]) -> ScanReport:
-    """The report of a scan from those of its splits."""
+    """Combine the reports of a scan's splits."""
     opened = [r for r in reports if r.answered_by != "log"]
     sizes = {entry.path: entry.size for entry in plan.splits}
     return ScanReport(

@@ -1,6 +1,7 @@
-"""What a scan will read: the splits that can hold a match, and why the others cannot; from the log alone.
+"""Plan a scan from the log alone: the splits that can hold a match, and why the others cannot.
 
-Search operators of SQL become a query: each is a query over its own column, and all of them must match.
+Search operators of SQL become a query: each is a query over its own column, and all of them must
+match.
 """
 
 from __future__ import annotations
@@ -49,9 +50,9 @@ ENTRY_COLUMNS = [
 
 
 class ScanPlan(Struct, frozen=True):
-    """A scan as plain values. Parts of it (`with_splits`) travel to workers.
+    """A scan as plain values. Parts of it (`with_splits`) are sent to workers.
 
-    Its columns, condition and query are in the splits' names; what it returns is in those that people use.
+    Columns, condition and query have physical names; the results have logical names.
     """
 
     spec: StoreSpec
@@ -69,10 +70,10 @@ class ScanPlan(Struct, frozen=True):
     remote_parallelism: int = 1
     cache: SplitCacheSettings = SplitCacheSettings()
     order_bounds: ColumnRange | None = None
-    """The bounds, in each split, of the column that rows are to be ordered by; None if nothing is known."""
+    """The bounds of the sort column in each split; None if unknown."""
     ranges: RangeSettings = RangeSettings()
     warm_columns: tuple[str, ...] = ()
-    """The columns whose indexes are fetched with splits that are to be warmed; all, if none is named."""
+    """The columns whose indexes are fetched with splits to be warmed; all if none is named."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -81,21 +82,23 @@ class ScanPlan(Struct, frozen=True):
 
     @property
     def names(self) -> ColumnNames:
-        """What the columns are called, by the splits and by people."""
+        """Logical and physical column names."""
         return column_names(self.schema_json)
 
     @property
     def output_schema(self) -> pa.Schema:
-        """The columns the scan returns."""
+        """The columns that the scan returns."""
         names = self.names
         return pa.schema([names.logical.field(names.shown(name)) for name in self.columns])
 
     def with_splits(self, splits: Sequence[SplitEntry]) -> ScanPlan:
-        """The same scan over some of its splits."""
+        """Return the same scan over some of its splits."""
         return replace(self, splits=tuple(splits), order_bounds=None)
 
     def by_path(self) -> ScanPlan:
-        """The same scan with its splits in the order of their paths, which is the same however the log is read."""
+        """Return the same scan with splits in path order, which does not depend on how the log was
+        read.
+        """
         order = sorted(range(len(self.splits)), key=lambda number: self.splits[number].path)
         bounds = None if self.order_bounds is None else self.order_bounds.at(order)
         return replace(self, splits=tuple(self.splits[number] for number in order), order_bounds=bounds)
@@ -112,11 +115,11 @@ def plan_scan(
     order_by: str | None = None,
     now_ms: int | None = None,
 ) -> ScanPlan:
-    """Prune the table's splits by partition values and column bounds; understand the query, or say why it cannot be.
+    """Prune the table's splits by partition values and column bounds, and parse the query.
 
-    `query`, `where`, `columns` and `order_by` name columns as people do, `settings` as the splits do. `order_by` is the
-    column that rows are to be ordered by: the plan then has its bounds. `now_ms` is the clock for times such as `now-15m`
-    in the query.
+    `query`, `where`, `columns` and `order_by` use logical names, `settings` physical ones.
+    `order_by` is the sort column, whose bounds the plan then has. `now_ms` is the clock for times
+    such as `now-15m`.
     """
     with PROFILER.section("plan_scan"):
         plan = _planned(snapshot, spec, settings, query, where, columns, order_by, now_ms)
@@ -171,12 +174,12 @@ def _planned(
 
 
 def table_fields(snapshot: Snapshot, spec: StoreSpec, settings: Settings) -> QueryFields:
-    """The columns of a table as its queries name them, worked out once for a snapshot."""
+    """Return the columns of a table as its queries name them. Cached per snapshot."""
     return _PlanParts.of(snapshot, spec, settings).fields
 
 
 class _Pruned(Struct, frozen=True, dict=True):
-    """The splits that are left for a predicate, and how many went for which reason."""
+    """The remaining splits of a predicate, and the number of pruned ones by reason."""
 
     files: pa.Table
     splits: tuple[SplitEntry, ...]
@@ -189,7 +192,7 @@ class _Pruned(Struct, frozen=True, dict=True):
         return {}
 
     def bounds(self, column: str, known: _PlanParts) -> ColumnRange | None:
-        """The bounds of a column in each split, if an order can rely on them."""
+        """Return the bounds of a column in each split, if an order can use them."""
         kind = known.schema.field(column).type
         if not has_usable_bounds(kind):
             return None
@@ -205,9 +208,10 @@ _SETTINGS_AT_ONCE = 8
 
 
 class _PlanParts:
-    """What plans of one snapshot under the same settings have in common, worked out once and kept with the snapshot.
+    """Shared parts of the plans of one snapshot and settings, cached with the snapshot.
 
-    Another version of the table is another snapshot, and other options are other settings: nothing here grows old.
+    Another version is another snapshot, and other options are other settings, so nothing here
+    becomes stale.
     """
 
     def __init__(self, snapshot: Snapshot, spec: StoreSpec, settings: Settings) -> None:
@@ -231,7 +235,7 @@ class _PlanParts:
 
     @classmethod
     def of(cls, snapshot: Snapshot, spec: StoreSpec, settings: Settings) -> _PlanParts:
-        """Those of a snapshot; each of the settings objects in use has its own."""
+        """Return the parts of a snapshot; each settings object has its own."""
         by_settings: RecentItems[_PlanParts] | None = snapshot.derived.get(cls)
         if by_settings is None:
             by_settings = snapshot.derived.setdefault(cls, RecentItems(_SETTINGS_AT_ONCE))
@@ -243,19 +247,19 @@ class _PlanParts:
 
     @property
     def remote_parallelism(self) -> int:
-        """That of remote stores; who has only said how many splits at a time means those too."""
+        """Return the parallelism of remote stores; a general setting applies to them too."""
         only_general = "read.parallelism" in self._given and "read.remoteParallelism" not in self._given
         return self.reading.parallelism if only_general else self.reading.remote_parallelism
 
     @cached_property
     def fields(self) -> QueryFields:
-        """The columns as queries name them."""
+        """Return the columns as queries name them."""
         names = self.names
         partition_columns = tuple(names.shown(name) for name in self.partition_columns)
         return QueryFields.of(TableSchema(names.logical, partition_columns), names.settings(self.settings))
 
     def columns(self, columns: Sequence[str] | None) -> tuple[str, ...]:
-        """The columns that are asked for, by their names in the table; all, if none are named."""
+        """Return the requested columns by their names in the table; all if none are named."""
         if columns is None:
             return tuple(self.schema.names)
         if not isinstance(columns, list | tuple) or not all(type(name) is str for name in columns):
@@ -267,14 +271,16 @@ class _PlanParts:
         return names
 
     def condition(self, where: Predicate | None) -> Predicate | None:
-        """A condition in the splits' names, in which is marked what no index is asked about."""
+        """Return a condition in physical names, marking what the index must not answer."""
         if where is None:
             return None
         bound = self.names.predicate(where)
         return without_index(bound, self._by_rows) if self._by_rows else bound
 
     def parsed(self, query: str, now_ms: int | None) -> tuple[Query, Predicate | None]:
-        """A query as a tree, and what every row that matches it fulfils. One that names the clock is read each time."""
+        """Return a parsed query and its implied predicate. A query with relative times is parsed
+        each time.
+        """
         known = self._parsed.get(query)
         if known is None:
             tree = physical_query(parse(text("query", query), self.fields, now_ms=now_ms), self.names)
@@ -284,9 +290,11 @@ class _PlanParts:
         return known
 
     def implied(self, query: Query | None) -> Predicate | None:
-        """What a query says of partitions, numbers and times, bound to the table's columns.
+        """Return what a query implies for partitions, numbers and times, bound to the table's
+        columns.
 
-        Stored text is left out: a split of another engine may hold it as words where the table's settings say values.
+        Text columns are left out: a split of another engine may index words where the settings
+        declare values.
         """
         if query is None:
             return None
@@ -296,7 +304,9 @@ class _PlanParts:
         return None if found is None else bind(found, self.schema)
 
     def pruned(self, snapshot: Snapshot, needed: Predicate | None, where: Predicate | None) -> _Pruned:
-        """The splits that may hold what is needed; `where` is certain where it holds for every row of a split."""
+        """Return the splits that may hold a match; `where` is certain if it holds for every row of
+        a split.
+        """
         known = self._pruned.get((needed, where))
         if known is None:
             files = files_in_parts(snapshot, needed)
@@ -307,7 +317,7 @@ class _PlanParts:
     def with_warm(
         self, snapshot: Snapshot, splits: tuple[SplitEntry, ...], now_ms: int | None
     ) -> tuple[SplitEntry, ...]:
-        """Splits with a mark at those that are to be warmed: none, where the condition does not fit the table."""
+        """Mark the splits to be warmed; none if the condition does not fit the table."""
         told = self.prewarm
         if not told.enabled or not splits:
             return splits
@@ -327,7 +337,7 @@ class _PlanParts:
 
 
 def physical_query(query: Query, names: ColumnNames) -> Query:
-    """A query in the splits' names of columns."""
+    """Return a query with physical column names."""
     if names.same:
         return query
 
@@ -339,12 +349,12 @@ def physical_query(query: Query, names: ColumnNames) -> Query:
 
 
 def _has_terms(field: pa.Field) -> bool:
-    """Whether a query of a column may be about words or values in it rather than about whole values."""
+    """Return whether a query of a column may be about words or parts rather than whole values."""
     return is_text(field.type) or is_nested(field.type)
 
 
 def output_columns(schema: pa.Schema, columns: Sequence[str]) -> list[str]:
-    """The columns that are asked for, as the schema spells them; one that is not there is an error."""
+    """Return the requested columns in the schema's spelling. A missing one is an error."""
     if isinstance(columns, str):
         raise InvalidInputError(f"columns is a list of names, not the text {columns!r}.", hint=f"Write [{columns!r}].")
     if not isinstance(columns, Iterable):
@@ -372,7 +382,7 @@ def _pruned(
 
 
 def entries(files: pa.Table, certain: Sequence[bool] | np.ndarray | None = None) -> tuple[SplitEntry, ...]:
-    """The files of a list as entries to open."""
+    """Return the files of a list as entries to open."""
     rows = zip(*(files.column(name).to_pylist() for name in ENTRY_COLUMNS), strict=True)
     sure = [False] * files.num_rows if certain is None else [bool(c) for c in certain]
     return tuple(
@@ -385,9 +395,9 @@ _CHECKS = {"textsearch": check_textsearch, "fieldmatch": check_fieldmatch}
 
 
 class SearchOperator(Struct, frozen=True):
-    """`column TEXTSEARCH 'text'`, by the function it stands for; without a column the text is searched everywhere.
+    """`column TEXTSEARCH 'text'` as its function; without a column the text is searched everywhere.
 
-    `fieldmatchall` means the columns of whole values, `indexqueryall` the default fields.
+    `fieldmatchall` searches the columns of whole values, `indexqueryall` the default fields.
     """
 
     function: str
@@ -398,7 +408,7 @@ class SearchOperator(Struct, frozen=True):
 def searched(
     operators: Sequence[SearchOperator], query: str | None, fields: QueryFields, *, now_ms: int | None = None
 ) -> Query | None:
-    """The query that rows must match for all operators, and for a query beside them; None if there is neither."""
+    """Return the conjunction of all operators and a query, or None if there is neither."""
     found = [] if query is None else [parse(query, fields, now_ms=now_ms)]
     found += [_query(operator, fields, now_ms) for operator in operators]
     return all_queries(tuple(found)) if found else None

@@ -43,11 +43,11 @@ from indextables.storage.store import Store
 
 _FIRST_WAVE = 2
 _EVERY_ROW = 1 << 60
-"""A number that no row of a split reaches."""
+"""A number above all row numbers of a split."""
 
 
 class PageEnd(Struct, frozen=True):
-    """The last row of a page: what it is ordered by, and where it is."""
+    """The last row of a page: its sort keys and its position."""
 
     keys: pa.Table
     split: str
@@ -55,16 +55,16 @@ class PageEnd(Struct, frozen=True):
 
 
 class TableSearch(Struct, frozen=True):
-    """A search, and the scan that it was planned as. It travels by pickle."""
+    """A search and the plan of its scan. Picklable."""
 
     plan: ScanPlan
     request: SearchRequest
     statistics: TermStatistics | None = None
-    """How rare its words are in the whole table."""
+    """Term statistics of the whole table."""
     split_statistics: Mapping[str, TermStatistics] = {}
-    """The same of each split alone, by its path."""
+    """Term statistics of each split by path."""
     after: PageEnd | None = None
-    """Where the page before ended, of a search in pages."""
+    """The end of the previous page."""
 
     @classmethod
     def of(
@@ -79,7 +79,7 @@ class TableSearch(Struct, frozen=True):
         paged: bool = False,
         highlight: Highlight | None = None,
     ) -> TableSearch:
-        """The search for what a plan with a query finds; what the table cannot answer is an error."""
+        """Create the search of a plan with a query. What the table cannot answer is an error."""
         assert plan.query is not None
         names = plan.names
         orders = () if order_by is None else (order_by,) if isinstance(order_by, OrderBy) else tuple(order_by)
@@ -105,7 +105,9 @@ class TableSearch(Struct, frozen=True):
         return cls(plan.by_path() if paged else plan, request)
 
     def weighed(self, task: ScanTask) -> TableSearch:
-        """The search with the statistics of its words, where scores depend on them. Of one split, its own are the table's."""
+        """Return the search with term statistics, if scores depend on them. For one split its own
+        are the table's.
+        """
         request, splits = self.request, self.plan.splits
         alone = len(splits) == 1
         if not request.scores or (alone and not weighs_values(task.open(splits[0]), request.query)):
@@ -115,13 +117,13 @@ class TableSearch(Struct, frozen=True):
         return replace(self, statistics=None if alone else total(by_path.values()), split_statistics=by_path)
 
     def with_splits(self, splits: Sequence[SplitEntry]) -> TableSearch:
-        """The same search over some of its splits."""
+        """Return the same search over some of its splits."""
         paths = {entry.path for entry in splits}
         by_path = {path: counts for path, counts in self.split_statistics.items() if path in paths}
         return replace(self, plan=self.plan.with_splits(splits), split_statistics=by_path)
 
     def tables(self, task: ScanTask) -> Iterator[pa.Table]:
-        """What each split contributes."""
+        """Yield what each split contributes."""
         parts = task.each(
             lambda entry: search_split(
                 task.open(entry), self._request(entry), self.statistics, self.split_statistics.get(entry.path)
@@ -130,7 +132,7 @@ class TableSearch(Struct, frozen=True):
         return map(self.plan.names.to_logical, parts)
 
     def merged(self, task: ScanTask) -> pa.Table:
-        """What all splits contribute, in order, from the offset to the limit."""
+        """Merge the contributions of all splits in order, from offset to limit."""
         return self.plan.names.to_logical(self._merged(task))
 
     def _merged(self, task: ScanTask) -> pa.Table:
@@ -159,9 +161,10 @@ class TableSearch(Struct, frozen=True):
         return find
 
     def page(self, store: Store | None = None, after: PageEnd | None = None) -> tuple[pa.Table, PageEnd | None]:
-        """A page of a search in pages, behind the end of the page before, and its own end; None if it is the last.
+        """Return a page after the end of the previous page, and its own end; None for the last
+        page.
 
-        One row more than the page holds is looked for: so a page that is full knows whether it is the last.
+        One additional row is searched, so that a full page knows whether it is the last.
         """
         limit = self.request.limit
         assert self.request.paged and limit is not None
@@ -180,7 +183,7 @@ class TableSearch(Struct, frozen=True):
         return rows, PageEnd(keys, self.plan.splits[number].path, int(last.rows[at]))
 
     def locate(self, store: Store | None = None) -> tuple[pa.Table, list[tuple[str, int]]]:
-        """The result of a search with a limit, and the path of the split and the row number of each of its rows."""
+        """Return the result of a search with a limit, with split path and row number of each row."""
         task = ScanTask(self.plan, store)
         search = self.weighed(task)
         hits = search._hits(task, search._finder(task, located=True))
@@ -199,14 +202,16 @@ class TableSearch(Struct, frozen=True):
         return self._first_hits(task, find) if self.request.orders else list(task.in_order(find, splits))
 
     def run(self, store: Store | None = None) -> pa.Table:
-        """The result of the search, found in this process."""
+        """Run the search in this process."""
         task = ScanTask(self.plan, store)
         hits = self.weighed(task).merged(task)
         METRICS.count("rows_read_total", by=hits.num_rows)
         return hits
 
     def _request(self, entry: SplitEntry) -> SearchRequest:
-        """What is asked of one split: a condition that all its rows meet is not looked at again."""
+        """Return the request for one split. A condition that all its rows meet is not evaluated
+        again.
+        """
         request, end = self.request, self.after
         if entry.certain and request.where is not None:
             request = replace(request, where=None)
@@ -217,7 +222,9 @@ class TableSearch(Struct, frozen=True):
         return replace(request, after=After(end.keys, row))
 
     def _first_hits(self, task: ScanTask, find: Callable[[int], Hits]) -> list[Hits]:
-        """The hits of each split where a column orders them: the best splits first, while others can compete."""
+        """Return the hits of each split ordered by a column: the best splits first, while others
+        can compete.
+        """
         request, bounds = self.request, self.plan.order_bounds
         order, count, most = request.orders[0], request.wanted, len(self.plan.splits)
         if bounds is None or not order.is_plain or not count or most < 2:
@@ -242,6 +249,6 @@ class TableSearch(Struct, frozen=True):
 
 
 def _physical(order: OrderBy, names: ColumnNames) -> OrderBy:
-    """An order in the splits' names of columns."""
+    """Return an order with physical column names."""
     path = names.document_path(order.column, order.path, normal_key) if order.path else ()
     return replace(order, column=names.column(order.column), path=path)

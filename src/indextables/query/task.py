@@ -1,4 +1,4 @@
-"""One worker's part of a scan: opens splits, finds rows, reads what is wanted."""
+"""One worker's part of a scan: opens splits, finds rows, reads columns."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ logger = logging.getLogger(__name__)
 Item = TypeVar("Item")
 T = TypeVar("T")
 ENOUGH: ContextVar[Callable[[], None] | None] = ContextVar("ENOUGH", default=None)
-"""Called between the splits of every scan of this context; it raises where nobody waits for the answer any more."""
+"""Called between the splits of every scan of this context; raises if the result is no longer
+needed.
+"""
 
 
 _MOST_ROWS = 0.8
@@ -49,7 +51,7 @@ _TURNS = 4
 
 
 class ScanTask(Struct, frozen=True, dict=True):
-    """A plan, or a part of one, that runs in this process. The store is opened here unless one is given."""
+    """Runs a plan or a part of it in this process. Opens the store unless one is passed."""
 
     plan: ScanPlan
     given_store: Store | None = None
@@ -79,7 +81,7 @@ class ScanTask(Struct, frozen=True, dict=True):
         return plan.remote_parallelism if remote else plan.parallelism
 
     def open(self, entry: SplitEntry) -> TableSplit:
-        """One split of the plan; opened once, however often it is asked, and shared with other scans of the process."""
+        """Open one split of the plan, shared with other scans of the process."""
         split = self._opened.get((entry.path, entry.vector))
         if split is None:
             columns = self.plan.partition_columns
@@ -93,7 +95,9 @@ class ScanTask(Struct, frozen=True, dict=True):
         return split
 
     def _warm(self, split: TableSplit) -> None:
-        """Fetch the indexes of a split ahead of searches. What fails here fails who needs it, not whoever reads first."""
+        """Fetch the indexes of a split ahead of searches. A failure is raised by the later use, not
+        here.
+        """
         try:
             split.prewarm(self.plan.warm_columns)
         except IndexTablesError as error:
@@ -101,14 +105,14 @@ class ScanTask(Struct, frozen=True, dict=True):
             logger.warning("%s is not prewarmed: %s", split.path, error.message)
 
     def open_alone(self, entry: SplitEntry) -> TableSplit:
-        """The same for this task alone, so that what it reads is counted from its opening on."""
+        """Open a split for this task alone, so that its reads are counted from the opening on."""
         plan = self.plan
         return open_table_split(
             self.store, entry, self.schema, plan.partition_columns, cache=self._cache, ranges=plan.ranges
         )
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Every matching row, split after split, in their order, with the names of columns that people use."""
+        """Yield every matching row, split after split in order, with logical column names."""
         names = self.plan.names
         if self.plan.query is None:
             go_on = ENOUGH.get() or _nothing
@@ -121,7 +125,7 @@ class ScanTask(Struct, frozen=True, dict=True):
             yield from map(names.to_logical, found)
 
     def first(self, limit: int) -> Iterator[pa.RecordBatch]:
-        """The first matching rows, whichever they are; no more are read than that."""
+        """Return the first matching rows in any order, reading no more than these."""
         for entry in self.plan.splits:
             if limit <= 0:
                 return
@@ -134,9 +138,10 @@ class ScanTask(Struct, frozen=True, dict=True):
                 yield self.plan.names.to_logical(batch)
 
     def count(self) -> int:
-        """How many rows match; from the log alone where it can tell.
+        """Return how many rows match, from the log alone if possible.
 
-        Of a word, dictionaries that are open are asked one after the other: that takes less than to hand it to a thread.
+        For a single word, open dictionaries are read one after the other, which is faster than a
+        thread.
         """
         splits, query = self.plan.splits, self.plan.query
         counts = [None] * len(splits) if query is None else self._dictionary_counts(query)
@@ -144,7 +149,7 @@ class ScanTask(Struct, frozen=True, dict=True):
         return sum(count for count in counts if count is not None) + sum(self.in_order(self._count, left))
 
     def _dictionary_counts(self, query: Query) -> Sequence[int | None]:
-        """For each split, how many rows match, if the dictionary of an index that is open says so."""
+        """Return how many rows of each split match, from open dictionaries."""
         plan, go_on, columns = self.plan, ENOUGH.get() or _nothing, self.plan.partition_columns
         mapping: DocMapping | None = None
         term: tuple[str, str] | None = None
@@ -163,11 +168,15 @@ class ScanTask(Struct, frozen=True, dict=True):
         return counts
 
     def each(self, work: Callable[[SplitEntry], T]) -> Iterator[T]:
-        """The work's result for each split, in order, some splits at a time and never far ahead of the reader."""
+        """Run work for each split and yield the results in order, some splits at a time and never
+        far ahead of the reader.
+        """
         return self.in_order(work, self.plan.splits)
 
     def in_order(self, work: Callable[[Item], T], items: Sequence[Item], *, rows: bool = False) -> Iterator[T]:
-        """The same for anything there is one of per split: some of them, or their numbers. `rows` says that all are read."""
+        """Run work for items of splits and yield the results in order. `rows` means that all rows
+        are read.
+        """
         ahead = min(self.plan.parallelism if rows else self._parallelism, len(items))
         go_on = ENOUGH.get() or _nothing
         left = iter(items)
@@ -225,7 +234,9 @@ class ScanTask(Struct, frozen=True, dict=True):
 
     @property
     def _terms_tell_little(self) -> bool:
-        """Whether most rows of the split before matched: looking at each row costs less than asking the terms first."""
+        """Return whether most rows of the last split matched, so that testing rows is cheaper than
+        reading terms.
+        """
         return self._shares[-1] >= _MOST_ROWS
 
     @cached_property
@@ -236,13 +247,13 @@ class ScanTask(Struct, frozen=True, dict=True):
         self._shares[-1] = matches / split.num_rows if split.num_rows else 0.0
 
     def _reads_all_of(self, where: Predicate, split: TableSplit) -> bool:
-        """Whether rows of another engine's split are read with all columns of a condition."""
+        """Return whether rows of another engine's split are read with all columns of a condition."""
         columns = self.plan.columns
         has_all = columns is None or set(columns_of(where)) <= set(columns)
         return has_all and isinstance(split.reader, ForeignReader)
 
     def _tested(self, split: TableSplit, where: Predicate) -> Iterator[pa.RecordBatch]:
-        """The rows of a split for which a condition is true, after reading all of them."""
+        """Return the rows of a split for which a condition is true, after reading all of them."""
         matches = 0
         for batch in split.iter_rows(columns=self.plan.columns):
             found = batch.filter(pa.array(predicate_mask(where, pa.Table.from_batches([batch]))))
@@ -260,11 +271,11 @@ class ScanTask(Struct, frozen=True, dict=True):
 
 
 def _nothing() -> None:
-    """Every answer is waited for."""
+    """Do nothing: the result is always needed."""
 
 
 def limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
-    """The first rows of a stream; the rest is not read."""
+    """Return the first rows of a stream without reading the rest."""
     if limit is None:
         yield from batches
         return

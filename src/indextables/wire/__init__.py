@@ -1,1 +1,3 @@
-"""Bytes to values and back, pure: JSON version files, checkpoints, Avro state. Nothing here reads or writes a store."""
+"""Encoding and decoding of the log's files: JSON version files, checkpoints and Avro states. No
+I/O.
+"""

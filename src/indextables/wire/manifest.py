@@ -60,7 +60,9 @@ _END = b"\x00"
 
 
 def join_rows(pieces: Sequence[Piece], rows: int) -> Any:
-    """One binary array of the pieces of every row; neighbouring constants are merged first."""
+    """Concatenate the pieces of every row to one binary array; neighbouring constants are merged
+    first.
+    """
     parts: list[Any] = []
     for piece in pieces:
         if isinstance(piece, bytes) and parts and isinstance(parts[-1], bytes):
@@ -74,7 +76,7 @@ def join_rows(pieces: Sequence[Piece], rows: int) -> Any:
 
 
 def optional(column: Any, encode: Callable[[Any, Flags | None], list[Piece]]) -> list[Piece]:
-    """A union of null and something: the branch's number, then the value if there is one."""
+    """Encode a union of null and a type: the branch number, then the value."""
     if column.null_count == len(column):
         return [NULL_BRANCH]
     if column.null_count == 0:
@@ -85,19 +87,19 @@ def optional(column: Any, encode: Callable[[Any, Flags | None], list[Piece]]) ->
 
 
 def longs(column: Any, present: Flags | None) -> list[Piece]:
-    """Whole numbers."""
+    """Encode integers."""
     filled = column.fill_null(0) if column.null_count else column
     return [varints(filled.cast(pa.int64()).to_numpy(zero_copy_only=False), present)]
 
 
 def booleans(column: Any, present: Flags | None) -> list[Piece]:
-    """True and false."""
+    """Encode booleans."""
     runs = pc.if_else(column, b"\x01", b"\x00")
     return [runs if present is None else runs.fill_null(b"")]
 
 
 def texts(column: Any, present: Flags | None) -> list[Piece]:
-    """Strings: length, then UTF-8."""
+    """Encode strings: length, then UTF-8."""
     lengths = pc.binary_length(column)
     if present is None:
         return [varints(lengths.to_numpy(zero_copy_only=False), None), column.cast(pa.binary())]
@@ -106,7 +108,7 @@ def texts(column: Any, present: Flags | None) -> list[Piece]:
 
 
 def text_lists(column: Any, present: Flags | None) -> list[Piece]:
-    """Arrays of strings."""
+    """Encode arrays of strings."""
     lists = _compact(column)
     offsets, first, last = _extent(lists)
     items = lists.values.slice(first, last - first)
@@ -114,7 +116,7 @@ def text_lists(column: Any, present: Flags | None) -> list[Piece]:
 
 
 def text_maps(column: Any, present: Flags | None) -> list[Piece]:
-    """Maps of string to string. An entry whose value is null cannot be said in this map and is left out."""
+    """Encode maps of string to string. Entries with null values cannot be encoded and are left out."""
     maps = _compact(column)
     offsets, first, last = _extent(maps)
     keys, values = maps.keys.slice(first, last - first), maps.items.slice(first, last - first)
@@ -126,19 +128,21 @@ def text_maps(column: Any, present: Flags | None) -> list[Piece]:
 
 
 def _compact(column: Any) -> Any:
-    """The same lists with no items hidden under null rows, which Arrow allows and the offsets would then include."""
+    """Return the lists without items hidden under null rows, which the offsets would include."""
     return column.take(pa.array(np.arange(len(column)))) if column.null_count else column
 
 
 def _extent(lists: Any) -> tuple[Longs, int, int]:
-    """Row offsets counted from the first item in use, and where the items in use begin and end."""
+    """Return row offsets from the first used item, and the range of used items."""
     offsets = lists.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
     first, last = int(offsets[0]), int(offsets[-1])
     return offsets - first, first, last
 
 
 def _blocks(offsets: Longs, items: Any, present: Flags | None) -> list[Piece]:
-    """Avro arrays and maps: one block of items, then the end mark. The items of a row lie side by side already."""
+    """Encode Avro arrays and maps: one block of items, then the end mark. Items of a row are
+    contiguous.
+    """
     counts = np.diff(offsets)
     item_offsets = np.frombuffer(items.buffers()[1], dtype=np.int32)[items.offset :]
     body_offsets = np.ascontiguousarray(item_offsets[offsets])
@@ -148,7 +152,7 @@ def _blocks(offsets: Longs, items: Any, present: Flags | None) -> list[Piece]:
 
 
 def varints(values: Longs, present: Flags | None) -> Any:
-    """Zigzag numbers of 1 to 10 bytes; rows that are not present get no bytes at all."""
+    """Encode zigzag numbers of 1 to 10 bytes; absent rows get no bytes."""
     signed = values.astype(np.int64, copy=False)
     unsigned = ((signed << 1) ^ (signed >> 63)).view(np.uint64)
     lengths = np.ones(len(unsigned), dtype=np.int32)
@@ -167,7 +171,7 @@ def varints(values: Longs, present: Flags | None) -> Any:
 
 
 def _digits(unsigned: np.ndarray[Any, np.dtype[np.uint64]], lengths: np.ndarray[Any, Any], width: int) -> Any:
-    """The groups of seven bits of every number, lowest first, side by side."""
+    """Return the groups of seven bits of every number, lowest first."""
     grid = np.empty((len(unsigned), width), dtype=np.uint8)
     rest = unsigned.copy()
     for i in range(width):
@@ -182,7 +186,7 @@ _DOUBTFUL = re.compile(b"%|" + NULL_PARTITION.encode())
 
 
 def columns_without_value(maps: Any) -> Any:
-    """Per row the keys whose value is null, or null where there is none."""
+    """Return per row the keys whose value is null, or null if there are none."""
     rows, keys, values = _entries(maps)
     missing = values.is_null()
     where = rows[missing.to_numpy(zero_copy_only=False)]
@@ -194,7 +198,9 @@ def columns_without_value(maps: Any) -> Any:
 
 
 def with_null_values(maps: Any, columns: Any) -> Any:
-    """The maps with a null entry for each named column: the inverse of `columns_without_value`."""
+    """Return the maps with a null entry for each named column: the inverse of
+    `columns_without_value`.
+    """
     if columns.null_count == len(columns):
         return maps
     rows, keys, values = _entries(maps)
@@ -208,7 +214,9 @@ def with_null_values(maps: Any, columns: Any) -> Any:
 
 
 def intended_partition_values(maps: Any, paths: Callable[[], Any], bounds: Callable[[], tuple[Any, Any]]) -> Any:
-    """The maps with the values that their entries mean; paths and bounds are read only where a value is doubtful."""
+    """Return the maps with the intended values; paths and bounds are read only for ambiguous
+    values.
+    """
     letters = maps.items.buffers()[2]
     # Almost no table has such a value, and a search cannot afford to load what finds it.
     if letters is None or not _DOUBTFUL.search(letters):
@@ -237,7 +245,7 @@ def intended_partition_values(maps: Any, paths: Callable[[], Any], bounds: Calla
 
 
 def _entries(maps: Any) -> tuple[np.ndarray[Any, Any], Any, Any]:
-    """Row number, key and value of every entry."""
+    """Return row number, key and value of every entry."""
     offsets = maps.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
     first, length = int(offsets[0]), int(offsets[-1] - offsets[0])
     rows = np.repeat(np.arange(len(maps)), np.diff(offsets))
@@ -266,7 +274,7 @@ class EntryField(Struct, frozen=True):
 
     @property
     def column(self) -> str:
-        """The file list's name for it."""
+        """The column name in the file list."""
         return "".join(f"_{c.lower()}" if c.isupper() else c for c in self.name)
 
     @property
@@ -275,7 +283,9 @@ class EntryField(Struct, frozen=True):
         return self.default is _REQUIRED
 
     def declaration(self) -> dict[str, Any]:
-        """The field as the Avro schema declares it. Defaults that the format does not declare are for reading only."""
+        """Return the Avro declaration of the field. Defaults that the format does not declare are
+        for reading only.
+        """
         plain: Any = self.type
         if self.type == "map":
             plain = {"type": "map", "values": "string"}
@@ -347,7 +357,7 @@ _ENCODERS: dict[str, Callable[[Any, Flags | None], list[Piece]]] = {
 
 
 def encode_file_entries(files: pa.Table, *, compression: str = "zstd", level: int = 3) -> bytes:
-    """A file list as an Avro container. The same rows in the same order always give the same bytes."""
+    """Encode a file list as an Avro container. The same rows in the same order give the same bytes."""
     codec = block_codec(compression, level=level)
     blocks: list[tuple[int, bytes]] = []
     for part in _slices(files.select(FILE_SCHEMA.names)):
@@ -367,7 +377,9 @@ MOST_COPIES = 1_000
 
 
 def manifest_names(content: bytes) -> Iterator[str]:
-    """The names that a manifest of this content may have, the first choice first: 16 hex digits of its SHA-256."""
+    """Return the possible names of a manifest with this content, the preferred one first: 16 hex
+    digits of its SHA-256.
+    """
     digest = hashlib.sha256(content)
     for again in range(MOST_COPIES):
         other = digest.copy()
@@ -377,7 +389,7 @@ def manifest_names(content: bytes) -> Iterator[str]:
 
 
 def check_manifest_name(content: bytes, *, path: str) -> None:
-    """BadFileError if another manifest lies in the place of this one, as whole and as long as it may be (rule S11)."""
+    """Raise BadFileError if a valid manifest with other content has this name (rule S11)."""
     name = path.rpartition("/")[2]
     if name not in manifest_names(content):
         raise BadFileError(
@@ -386,7 +398,9 @@ def check_manifest_name(content: bytes, *, path: str) -> None:
 
 
 def _slices(files: pa.Table) -> Iterator[pa.Table]:
-    """Parts small enough to encode: Arrow's joined rows must stay below 2 GiB, and memory is bounded."""
+    """Divide into parts small enough to encode: joined rows must stay below 2 GiB, and memory is
+    bounded.
+    """
     if files.num_rows <= 1 or files.nbytes <= _SLICE_BYTES:
         yield files
         return
@@ -396,7 +410,7 @@ def _slices(files: pa.Table) -> Iterator[pa.Table]:
 
 
 def _rows(files: pa.Table) -> Any:
-    """One encoded FileEntry per row."""
+    """Return one encoded FileEntry per row."""
     pieces: list[Piece] = []
     for field in FIELDS:
         if field.name == NULL_PARTITIONS:
@@ -414,13 +428,13 @@ def _rows(files: pa.Table) -> Any:
 
 
 def _array(files: pa.Table, column: str) -> Any:
-    """A column as one array, whatever its chunks."""
+    """Return a column as one array."""
     chunks = files.column(column)
     return chunks.chunk(0) if chunks.num_chunks == 1 else pa.concat_arrays(chunks.chunks or [pa.array([], chunks.type)])
 
 
 def _pack(rows: Any, codec: BlockCodec) -> Iterator[tuple[int, bytes]]:
-    """Blocks of about 256 KiB before compression; a longer row has a block to itself."""
+    """Build blocks of about 256 KiB before compression; a longer row has a block of its own."""
     offsets = np.frombuffer(rows.buffers()[1], dtype=np.int32)[rows.offset : rows.offset + len(rows) + 1]
     window = (offsets[:-1] - offsets[0]) // _BLOCK_BYTES
     starts = [0, *(np.flatnonzero(np.diff(window)) + 1).tolist(), len(rows)]
@@ -442,10 +456,11 @@ _FIELD_TYPES = {field["name"]: field["type"] for field in SCHEMA["fields"]}
 def decode_file_entries(
     data: bytes, *, path: str, expected_rows: int | None = None, columns: Sequence[str] | None = None
 ) -> pa.Table:
-    """The file list in a manifest, or just these columns of it. BadFileError if the file is not whole or not right.
+    """Decode the file list of a manifest, or only some columns. Raises BadFileError for incomplete
+    or wrong files.
 
-    `expected_rows` is what the state says of this manifest: a file that was cut at a block boundary, or another file
-    under the same name, is found by it.
+    `expected_rows` is the state's count: it detects a file truncated at a block boundary, or
+    another file of the same name.
     """
     container = read_container(data, path=path)
     if expected_rows is not None and container.rows != expected_rows:
@@ -463,7 +478,7 @@ def decode_file_entries(
 
 
 def _with_intended_values(files: pa.Table, data: bytes, container: Container, path: str) -> pa.Table:
-    """The list with the partition values that its entries mean, whoever wrote them."""
+    """Return the list with the partition values that its entries mean, whichever engine wrote them."""
 
     def read(column: str) -> Any:
         if column in files.column_names:
@@ -495,13 +510,13 @@ def _fields_to_read(container: Container, column_names: Sequence[str], path: str
 
 
 class _ColumnsFailedError(Exception):
-    """The columnar library could not decode the file; never leaves this module."""
+    """The columnar library could not decode the file. Never leaves this module."""
 
 
 def _is_for_columns(container: Container, names: Sequence[str]) -> bool:
-    """Whether the columnar library reads these fields sooner, and reads them just as the row library does.
+    """Return whether the columnar library reads these fields faster and with the same result.
 
-    That is sure of fields in the very types that are written here.
+    That is certain for fields of exactly the types that are written here.
     """
     least = _FEW_ROWS if _avro_library.cache_info().currsize else _MANY_ROWS
     types = {field.get("name"): field.get("type") for field in container.schema["fields"] if isinstance(field, dict)}
@@ -509,7 +524,9 @@ def _is_for_columns(container: Container, names: Sequence[str]) -> bool:
 
 
 def _read(data: bytes, container: Container, names: list[str], path: str) -> dict[str, Any]:
-    """Every field in `names`: a chunked array of its column's type, or a list of values if the field is not known."""
+    """Read every field in `names`: a chunked array of its column's type, or a list of values for
+    unknown fields.
+    """
     first = "few rows"
     if _is_for_columns(container, names):
         try:
@@ -524,7 +541,7 @@ def _read(data: bytes, container: Container, names: list[str], path: str) -> dic
 
 
 class _Source:
-    """The bytes as the columnar library wants them: a context manager that hands out a seekable file."""
+    """The bytes for the columnar library: a context manager that returns a seekable file."""
 
     def __init__(self, data: bytes) -> None:
         self._file = io.BytesIO(data)
@@ -539,9 +556,10 @@ class _Source:
 
 @cache
 def _avro_library() -> Any:
-    """The compiled part of the columnar library, without its package, which brings in polars: longer than a search.
+    """Import the compiled part of the columnar library without its package, whose import of polars
+    is slow.
 
-    Whoever imports the package later gets one of its own.
+    A later import of the package gets its own copy.
     """
     name = "polars_avro._avro_rs"
     try:
@@ -557,7 +575,7 @@ def _avro_library() -> Any:
 
 
 def _read_columns(data: bytes, container: Container, names: list[str]) -> dict[str, Any]:
-    """The blocks by several threads: a search of one partition waits for a single manifest, and for nothing else."""
+    """Read the blocks in several threads: a search of one partition waits for a single manifest."""
     source_of = _avro_library().AvroSource
 
     def read(blocks: list[tuple[int, int, int]]) -> list[Any]:
@@ -577,7 +595,7 @@ def _read_columns(data: bytes, container: Container, names: list[str]) -> dict[s
 
 
 def _batch(source_of: Any, rows: int, plain: bytes, names: list[str]) -> Any:
-    """The rows that a container was said to hold; one that holds others is none of theirs."""
+    """Yield the rows of a container and check their recorded number."""
     if not rows:
         raise _ColumnsFailedError("blocks without rows")
     source = _Source(plain)
@@ -611,7 +629,7 @@ def _typed(name: str, values: list[Any]) -> Any:
 
 
 def _column_type(name: str) -> Any:
-    """The type of a field's column in a file list, None for a field this release does not know."""
+    """Return the type of a field's column in a file list, or None for an unknown field."""
     if name == NULL_PARTITIONS:
         return pa.list_(pa.string())
     return next((FILE_SCHEMA.field(f.column).type for f in FIELDS if f.name == name), None)
@@ -643,7 +661,7 @@ def _with_default(column: Any, field: EntryField, rows: int) -> Any:
 
 
 def _keep_unknown(files: pa.Table, extra: dict[str, list[Any]]) -> pa.Table:
-    """Fields of a newer writer go into `unknown`, so that rewriting the entry does not lose them."""
+    """Move fields of a newer writer to `unknown`, so that rewriting the entry does not lose them."""
     filled = {name: values for name, values in extra.items() if any(value is not None for value in values)}
     if not filled:
         return files

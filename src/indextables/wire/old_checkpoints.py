@@ -47,14 +47,14 @@ _LINE = b'{"commitInfo":{"%s":' % _FIELD.encode()
 
 
 class PartFile(msgspec.Struct, frozen=True):
-    """A further file of a checkpoint: its name, and the SHA-256 of its bytes."""
+    """A further file of a checkpoint: its name and SHA-256."""
 
     name: str
     sha256: str
 
 
 class CheckpointOrigin(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
-    """The version and the table that a checkpoint is of, and which of its parts this file is."""
+    """The version and table of a checkpoint, and which of its parts this file is."""
 
     version: int
     table_id: str
@@ -63,14 +63,14 @@ class CheckpointOrigin(msgspec.Struct, rename="camel", frozen=True, kw_only=True
     part: int = 1
     parts: int = 1
     actions: int | None = None
-    """How many actions the file holds."""
+    """Number of actions in the file."""
     sha256: str | None = None
-    """Of the lines before this one."""
+    """SHA-256 of the lines before this one."""
     others: tuple[PartFile, ...] = ()
     """The further files of a Parquet checkpoint; the file that names them is written last."""
 
     def check(self, *, version: int, path: str, actions: int) -> None:
-        """BadFileError if this is not what a file says that lies in the place of a version's checkpoint."""
+        """Raise BadFileError if this is not the origin of the checkpoint expected at a version."""
         if self.version != version:
             raise BadFileError(f"{path} says that it is the checkpoint of version {self.version}.", path=path)
         if self.parts != 1 + len(self.others):
@@ -85,17 +85,17 @@ _line_decoder = msgspec.json.Decoder(dict[str, dict[str, CheckpointOrigin]])
 
 
 def checksum(data: bytes) -> str:
-    """The SHA-256 of some bytes, as text."""
+    """Return the SHA-256 of bytes as text."""
     return hashlib.sha256(data).hexdigest()
 
 
 def encode_origin(origin: CheckpointOrigin) -> bytes:
-    """The origin as JSON."""
+    """Encode the origin as JSON."""
     return msgspec.json.encode(origin)
 
 
 def decode_origin(data: bytes, *, path: str) -> CheckpointOrigin:
-    """The origin in JSON. BadFileError if it is none."""
+    """Decode the origin from JSON. Raises BadFileError."""
     try:
         return _decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as failure:
@@ -103,9 +103,11 @@ def decode_origin(data: bytes, *, path: str) -> CheckpointOrigin:
 
 
 class CheckpointLines:
-    """One file of a JSON checkpoint, packed as its lines come, with a last one that says where they come from.
+    """One file of a JSON checkpoint, compressed while lines are added, with a last line that
+    records its origin.
 
-    That one has the form of a `commitInfo`, which every reader takes, and whose unknown fields every reader ignores.
+    The last line has the form of a `commitInfo`, which every reader accepts and whose unknown
+    fields are ignored.
     """
 
     def __init__(self) -> None:
@@ -115,7 +117,7 @@ class CheckpointLines:
         self.actions = 0
 
     def write(self, actions: Sequence[LogAction], lines: bytes | None = None) -> None:
-        """Add actions; their lines, where they are known already."""
+        """Add actions, or their encoded lines."""
         text = version_file.encode(actions, compress=False) if lines is None else lines
         self._packed.write(text)
         self._sha256.update(text)
@@ -123,26 +125,28 @@ class CheckpointLines:
         self.actions += len(actions)
 
     def finish(self, origin: CheckpointOrigin) -> bytes:
-        """The bytes of the file, and of what it says that it is."""
+        """Return the bytes of the file, and its origin."""
         signed = msgspec.structs.replace(origin, sha256=self._sha256.hexdigest())
         self._packed.write(_LINE + encode_origin(signed) + b"}}\n")
         return self._packed.finish()
 
 
 def without_origin(plain: bytes, *, path: str) -> tuple[bytes, CheckpointOrigin | None]:
-    """The lines of actions, and what the last line says of them. BadFileError if they are not what it says."""
+    """Return the lines of actions, and the origin in the last line. Raises BadFileError if they do
+    not match.
+    """
     at = _last_line(plain)
     origin = _origin_in(plain[at:], hashlib.sha256(memoryview(plain)[:at]), path)
     return (plain, None) if origin is None else (plain[:at], origin)
 
 
 def _last_line(text: bytes) -> int:
-    """Where the last line begins that is not empty."""
+    """Return the start of the last non-empty line."""
     return text.rstrip(b"\n").rfind(b"\n") + 1
 
 
 def _origin_in(line: bytes, sha256: hashlib._Hash, path: str) -> CheckpointOrigin | None:
-    """What a last line says of those before it; None if it is a line like the others."""
+    """Return the origin in a last line, or None for an ordinary line."""
     if not line.startswith(_LINE):
         return None
     try:
@@ -156,15 +160,15 @@ def _origin_in(line: bytes, sha256: hashlib._Hash, path: str) -> CheckpointOrigi
 
 ACTIONS_PER_PART = 100_000
 LINES_PER_SLICE = 10_000
-"""Lines of a JSON checkpoint that are objects at a time while it is read."""
+"""Number of decoded lines in memory while a JSON checkpoint is read."""
 ROWS_PER_GROUP = 20_000
-"""Files that make one row group of a Parquet checkpoint."""
+"""Number of files in one row group of a Parquet checkpoint."""
 _PART_NAME = re.compile(r"[^/\\\x00-\x1f]{1,200}")
 _KEYS = frozenset(ACTION_KEYS.values())
 
 
 class MultiPartManifest(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
-    """The file that makes a multi-part checkpoint whole: it is written last and names every part."""
+    """The file that completes a multi-part checkpoint: it is written last and names every part."""
 
     version: int
     checkpoint_id: str
@@ -173,7 +177,7 @@ class MultiPartManifest(msgspec.Struct, rename="camel", frozen=True, kw_only=Tru
     format: str = "json"
     table_id: str | None = None
     checksums: tuple[str, ...] | None = None
-    """The SHA-256 of each part's file, in the order of the parts."""
+    """The SHA-256 of each part in order."""
 
 
 # Looked into once, at import: msgspec crashes if two threads are the first to look into a type.
@@ -182,9 +186,10 @@ _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def decode_checkpoint(data: bytes, *, path: str, version: int | None = None) -> list[LogAction] | MultiPartManifest:
-    """The actions of a checkpoint file, or the manifest of a multi-part one. BadFileError if it is neither.
+    """Decode the actions of a checkpoint file, or the manifest of a multi-part one. Raises
+    BadFileError.
 
-    If it says what it is of, then it must be the whole checkpoint of this version, if one is given.
+    A recorded origin must be the whole checkpoint of `version`, if that is given.
     """
     plain = inflate(data, path=path)
     if _is_lines(plain):
@@ -207,7 +212,7 @@ def decode_checkpoint(data: bytes, *, path: str, version: int | None = None) -> 
 
 
 def _is_lines(plain: bytes) -> bool:
-    """Whether the first of several lines is an object by itself."""
+    """Return whether the first of several lines is a JSON object."""
     first, _, rest = plain.lstrip().partition(b"\n")
     try:
         return bool(rest.strip()) and bool(_OBJECT.decode(first))
@@ -216,19 +221,22 @@ def _is_lines(plain: bytes) -> bool:
 
 
 def is_file_of_lines(data: bytes, *, path: str) -> bool:
-    """Whether a checkpoint is a file of JSON lines, which can be read by `decode_slices`; a look at its beginning tells."""
+    """Return whether a checkpoint is a file of JSON lines, which `decode_slices` reads, by its
+    beginning.
+    """
     return _is_lines(next(iter(inflate_pieces(data, path=path)), b""))
 
 
 def decode_part(data: bytes, *, path: str) -> list[LogAction]:
-    """The actions of a file of JSON lines: a checkpoint of one file, or one part of several."""
+    """Decode the actions of a file of JSON lines: a checkpoint of one file, or one part of several."""
     return _lines(data, inflate(data, path=path), path)[0]
 
 
 def decode_slices(data: bytes, *, path: str, version: int | None = None) -> Iterator[list[LogAction]]:
-    """The same, some thousands at a time: as objects they take many times their bytes, and as text still several.
+    """Decode actions in slices, because decoded actions take many times their size.
 
-    With `version`, a file that says what it is of must be the whole checkpoint of that one; it says so at its end.
+    With `version`, a recorded origin must be the whole checkpoint of that version; it is checked at
+    the end.
     """
     first, count = 1, 0
     origins: list[CheckpointOrigin] = []
@@ -250,7 +258,9 @@ def decode_slices(data: bytes, *, path: str, version: int | None = None) -> Iter
 
 
 def _texts(data: bytes, path: str, origins: list[CheckpointOrigin]) -> Iterator[bytes]:
-    """Whole lines of a file of them, some MB at a time. The last one is held back: it may say what the others are."""
+    """Yield whole lines, some MB at a time. The last one is held back, because it may be the
+    origin.
+    """
     sha256 = hashlib.sha256()
     waiting: list[bytes] = []
     for piece in inflate_pieces(data, path=path):
@@ -275,7 +285,7 @@ def _lines(data: bytes, plain: bytes, path: str) -> tuple[list[LogAction], Check
 
 
 def encode_part(actions: Sequence[LogAction], origin: CheckpointOrigin | None = None) -> bytes:
-    """The bytes of a checkpoint of one file, or of one part of several, and of what it says that it is."""
+    """Return the bytes of a checkpoint of one file, or of one part of several, and its origin."""
     if origin is None:
         return version_file.encode(actions, compress=True)
     part = CheckpointLines()
@@ -284,9 +294,10 @@ def encode_part(actions: Sequence[LogAction], origin: CheckpointOrigin | None = 
 
 
 def encode_object(others: Sequence[LogAction], adds: Iterable[Sequence[LogAction]]) -> bytes:
-    """A checkpoint as the single object of the first releases: protocol, metaData and a list of adds, as plain text.
+    """Encode a checkpoint as the single object of the first releases: protocol, metaData and a list
+    of adds, as plain text.
 
-    What else the table has to remember stands beside them in lists, which older readers pass over.
+    Other content is in additional lists, which older readers ignore.
     """
     lists: dict[str, list[bytes]] = {}
     for action in others:
@@ -313,7 +324,9 @@ def _value(action: LogAction) -> bytes:
 
 
 def encode_multi_part_manifest(manifest: MultiPartManifest) -> bytes:
-    """The bytes of a multi-part checkpoint's manifest: plain, so that its first line tells what it is."""
+    """Return the bytes of a multi-part checkpoint's manifest, uncompressed so that its first line
+    identifies it.
+    """
     return msgspec.json.encode(manifest)
 
 
@@ -372,7 +385,7 @@ _ORIGIN = b"indextables.checkpoint"
 
 
 class CheckpointMetadata(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
-    """The small JSON file beside a Parquet checkpoint."""
+    """The small JSON file next to a Parquet checkpoint."""
 
     version: int
     size: int
@@ -381,7 +394,7 @@ class CheckpointMetadata(msgspec.Struct, rename="camel", frozen=True, kw_only=Tr
 
 
 class ParquetCheckpoint(Struct, frozen=True):
-    """What a Parquet checkpoint holds: the live files, and every other action."""
+    """The content of a Parquet checkpoint: the live files, and every other action."""
 
     files: pa.Table
     actions: tuple[LogAction, ...]
@@ -389,12 +402,12 @@ class ParquetCheckpoint(Struct, frozen=True):
 
 
 def encode_metadata(metadata: CheckpointMetadata) -> bytes:
-    """The bytes of the JSON file beside the checkpoint."""
+    """Return the bytes of the JSON file next to the checkpoint."""
     return msgspec.json.encode(metadata)
 
 
 class ParquetCheckpointWriter:
-    """One file of a Parquet checkpoint, written batch by batch; what it is stands in its footer."""
+    """One file of a Parquet checkpoint, written batch by batch; its footer records its origin."""
 
     def __init__(self, compression: str) -> None:
         self._out = io.BytesIO()
@@ -404,7 +417,7 @@ class ParquetCheckpointWriter:
 
     @property
     def size(self) -> int:
-        """How many bytes were written."""
+        """Number of bytes written."""
         return self._out.tell()
 
     def write_files(self, files: pa.Table) -> None:
@@ -428,7 +441,7 @@ class ParquetCheckpointWriter:
         self.rows += len(actions)
 
     def finish(self, origin: CheckpointOrigin | None = None) -> bytes:
-        """The bytes of the file, and of what it says that it is."""
+        """Return the bytes of the file, and its origin."""
         self._flush()
         if origin is not None:
             self._writer.add_key_value_metadata({_ORIGIN: encode_origin(origin)})
@@ -439,7 +452,7 @@ class ParquetCheckpointWriter:
 def encode_parquet_checkpoint(
     files: pa.Table, actions: Sequence[LogAction], *, compression: str, origin: CheckpointOrigin | None = None
 ) -> bytes:
-    """The bytes of a checkpoint of one file: the other actions first, then the files."""
+    """Return the bytes of a checkpoint of one file: the other actions first, then the files."""
     writer = ParquetCheckpointWriter(compression)
     writer.write_actions(actions)
     writer.write_files(files)
@@ -447,7 +460,7 @@ def encode_parquet_checkpoint(
 
 
 def parquet_parts(data: bytes, *, path: str) -> tuple[str, ...]:
-    """The names of the further files of a Parquet checkpoint. BadFileError if it is none."""
+    """Return the names of the further files of a Parquet checkpoint. Raises BadFileError."""
     try:
         text = (pq.read_metadata(pa.BufferReader(data)).metadata or {}).get(_ORIGIN)
     except (pa.ArrowException, OSError, ValueError) as failure:
@@ -456,9 +469,11 @@ def parquet_parts(data: bytes, *, path: str) -> tuple[str, ...]:
 
 
 def decode_parquet_checkpoint(data: bytes, *, path: str, columns: Sequence[str] | None = None) -> ParquetCheckpoint:
-    """The checkpoint's files and actions. Columns are found by name; those that are missing take their defaults.
+    """Decode the checkpoint's files and actions. Columns are found by name; missing ones have their
+    defaults.
 
-    Of the files just `columns` are kept, if they are named; all of them are read and checked, a row group at a time.
+    Only `columns` of the files are kept, if they are named; all are read and checked, one row group
+    at a time.
     """
     groups = list(decode_row_groups(data, path=path, columns=columns))
     actions = tuple(action for group in groups for action in group.actions)
@@ -466,7 +481,7 @@ def decode_parquet_checkpoint(data: bytes, *, path: str, columns: Sequence[str] 
 
 
 def decode_row_groups(data: bytes, *, path: str, columns: Sequence[str] | None = None) -> Iterator[ParquetCheckpoint]:
-    """The same, a row group at a time, at least one; each knows what the whole file says that it is."""
+    """Decode one row group at a time, at least one, each with the origin of the whole file."""
     try:
         origin, groups = _row_groups(data, path)
         for rows in groups:
@@ -485,10 +500,10 @@ def decode_row_groups(data: bytes, *, path: str, columns: Sequence[str] | None =
 
 
 def _row_groups(data: bytes, path: str) -> tuple[CheckpointOrigin | None, Iterator[pa.Table]]:
-    """What a checkpoint says that it is, and its rows: a group at a time, at least one, which may be empty.
+    """Yield the origin of a checkpoint and its rows by row group, at least one, which may be empty.
 
-    Texts are read as what they are stored as, a few different ones and which of them each row has, and laid out one by one
-    only if that is not more than a log may hold.
+    Texts are read as dictionary codes, and decoded only if the result is not larger than a log may
+    hold.
     """
     plain = pq.ParquetFile(pa.BufferReader(data))
     check_entries(plain.metadata.num_rows, len(data), path=path)
@@ -516,7 +531,7 @@ def _row_groups(data: bytes, path: str) -> tuple[CheckpointOrigin | None, Iterat
 
 
 def _plain_bytes(array: Any) -> int:
-    """How many bytes an array takes once every row has its own text."""
+    """Return the size of an array with one text per row."""
     if pa.types.is_dictionary(array.type):
         return int(pc.sum(pc.binary_length(array.dictionary).cast(pa.int64()).take(array.indices)).as_py() or 0)
     if pa.types.is_map(array.type):
@@ -578,7 +593,9 @@ def _narrow(rows: pa.Table) -> pa.Table:
 
 
 def _action(row: dict[str, Any]) -> LogAction:
-    """An action from its JSON; a `metadata` row of another writer has only the flattened columns."""
+    """Decode an action from JSON; a `metadata` row of another writer has only the flattened
+    columns.
+    """
     line = row.get("actionJson")
     if line:
         return version_file.decode(line.encode(), path="actionJson")[0]

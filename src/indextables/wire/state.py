@@ -1,9 +1,9 @@
-"""A state as bytes: its own file, `_manifest.avro`, which is one record (or its JSON form, which is only read).
+"""Encode and decode states and the pointer `_last_checkpoint`.
 
-Fields of the record after `metadata`, and after `liveEntryCount` in a manifest's item, are ours: optional, with defaults,
-and last, so that an older reader still resolves the record.
-
-And `_last_checkpoint`, the pointer to the newest checkpoint. It is a hint: what it says is checked, never trusted.
+A state's own file, `_manifest.avro`, is one record (its JSON form is only read). Fields after
+`metadata`, and after `liveEntryCount` in a manifest's item, are ours: optional, with defaults, and
+last, so that an older reader still resolves the record. The pointer is a hint that is always
+checked.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ SCHEMA_JSON = json.dumps(SCHEMA, separators=(",", ":"))
 
 
 class BoundsItem(msgspec.Struct):
-    """Least and greatest value of a column."""
+    """Minimum and maximum of a column."""
 
     min: str | None = None
     max: str | None = None
@@ -105,7 +105,7 @@ class ManifestItem(msgspec.Struct, rename="camel"):
 
 
 class StateRecord(msgspec.Struct, rename="camel"):
-    """One state. Actions are JSON text, or objects where the file itself is JSON."""
+    """One state. Actions are JSON text, or objects if the file itself is JSON."""
 
     state_version: Long
     num_files: Long
@@ -135,7 +135,7 @@ A = TypeVar("A", bound=Action)
 
 
 def encode_state(state: StateManifest, *, compression: str = "zstd", level: int = 3) -> bytes:
-    """The bytes of `_manifest.avro`; the same state always gives the same bytes."""
+    """Return the bytes of `_manifest.avro`; the same state gives the same bytes."""
     out = io.BytesIO()
     fastavro.schemaless_writer(out, PARSED_SCHEMA, _record(state))
     codec = block_codec(compression, level=level)
@@ -143,7 +143,7 @@ def encode_state(state: StateManifest, *, compression: str = "zstd", level: int 
 
 
 def decode_state(data: bytes, *, path: str) -> StateManifest:
-    """The state in `_manifest.avro` or `_manifest.json`, told apart by the name. BadFileError if it cannot be read."""
+    """Decode the state in `_manifest.avro` or `_manifest.json`, by the name. Raises BadFileError."""
     if path.endswith(".json"):
         plain = inflate(data, path=path)
         check_untyped(len(plain), len(data), path=path)
@@ -274,7 +274,9 @@ def _actions(lines: Iterable[Any], key: str, kind: type[A], path: str) -> Iterab
 
 
 def _action(text: Any, key: str, kind: type[A], path: str) -> A | None:
-    """An action kept as JSON: wrapped in its key, bare, or null; as text, or as an object in the JSON form."""
+    """Decode an action stored as JSON: wrapped in its key, bare, or null; as text, or as an object
+    in the JSON form.
+    """
     if text is None or text == "":
         return None
     fields = text if isinstance(text, dict) else _json_object(str(text), path)
@@ -295,7 +297,7 @@ PARQUET = "parquet"
 
 
 class LastCheckpoint(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
-    """What the pointer says. The first releases wrote nothing but the version."""
+    """The content of the pointer. The first releases wrote only the version."""
 
     version: Long
     size: Long | None = None
@@ -315,13 +317,15 @@ _POINTER = msgspec.json.Decoder(LastCheckpoint)
 
 
 class UnusablePointer(msgspec.Struct, frozen=True):
-    """A pointer that says nothing that can be used, and why."""
+    """A pointer without usable content, and why."""
 
     reason: str
 
 
 def decode_pointer(data: bytes) -> LastCheckpoint | UnusablePointer:
-    """The pointer, or why it cannot be used. Never an error: a table opens without its pointer."""
+    """Decode the pointer, or return why it cannot be used. Never raises: a table opens without its
+    pointer.
+    """
     if not data.strip():
         return UnusablePointer("it is empty")
     try:
@@ -334,5 +338,5 @@ def decode_pointer(data: bytes) -> LastCheckpoint | UnusablePointer:
 
 
 def encode_pointer(pointer: LastCheckpoint) -> bytes:
-    """The bytes of the pointer; fields without a value are written as null, as other writers do."""
+    """Return the bytes of the pointer; missing values are null, as other writers do."""
     return msgspec.json.encode(pointer)

@@ -1,11 +1,11 @@
-"""Version files as bytes: encoded and compressed for `log/commit.py`, which writes them to the store, and decoded again.
+"""Encode and decode version files. `log/commit.py` writes them to the store.
 
-A version file has one JSON object per line, each with one key that names the action. It is plain, gzip, or the two bytes
-`01 01` and gzip, as are other files of the log: told apart by content, and capped when inflated.
-
-A version file is never changed again, and one that cannot be read ends the table for everybody. Python checks no types, so
-a wrong value of a caller can come this far: the bytes are read as every reader will read them, and refused if that fails
-(`encode_verified`). The same goes for a file that is larger than readers inflate.
+A version file has one JSON object per line, each with one key that names the action. It is plain,
+gzip, or the two bytes `01 01` and gzip, as are other files of the log; the form is detected by
+content, and the inflated size is limited. A version file is never changed, and an unreadable one
+makes the table unreadable. Wrong values of a caller can come this far, so the bytes are decoded as
+every reader will decode them, and refused if that fails (`encode_verified`) or if the file is
+larger than readers inflate.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ from indextables.model.values import intended_values, is_doubtful
 
 GZIP_MAGIC = b"\x1f\x8b"
 JVM_MARK = b"\x01\x01"
-"""What the JVM engine puts before gzip; without it, it takes a compressed version file for lines it cannot read."""
+"""Prefix of IndexTables for the JVM before gzip; without it, that engine parses a compressed
+version file as lines.
+"""
 HEADED_GZIP = JVM_MARK + GZIP_MAGIC
 INFLATION_CAP_BYTES = 512 << 20
 
@@ -48,9 +50,10 @@ _FED_BYTES = 256 << 10
 
 
 def check_entries(count: int, packed_bytes: int, *, path: str) -> None:
-    """Refuse more actions or files than so few bytes can tell apart: each names a path of its own, and that takes bytes.
+    """Refuse more actions or files than so few bytes can distinguish, because each has a path of
+    its own.
 
-    A few bytes that inflate to millions of equal entries are made to use up the memory of whoever reads them.
+    A small file that inflates to millions of equal entries would exhaust the memory of its readers.
     """
     if count > _FREE_ENTRIES + packed_bytes:
         message = f"{path} has {packed_bytes} bytes and claims {count} entries, which cannot all be different."
@@ -58,20 +61,22 @@ def check_entries(count: int, packed_bytes: int, *, path: str) -> None:
 
 
 def check_untyped(plain_bytes: int, packed_bytes: int, *, path: str) -> None:
-    """Refuse more JSON of no known shape than was packed with it: as objects it takes twenty times its length."""
+    """Refuse more untyped JSON than was packed with it: decoded it takes twenty times its length."""
     if plain_bytes > _FREE_BYTES + _UNTYPED_RATIO * packed_bytes:
         message = f"{path} has {packed_bytes} bytes, of which {plain_bytes} come that no reader of the log knows."
         raise BadFileError(message, path=path, plain_bytes=plain_bytes, packed_bytes=packed_bytes)
 
 
 def inflate(data: bytes, *, path: str, cap_bytes: int = INFLATION_CAP_BYTES) -> bytes:
-    """The plain bytes of a log file, whichever way it was written. A bomb, a cut or a flipped byte is a BadFileError."""
+    """Return the plain bytes of a log file of any form. A bomb, a truncated file or a flipped byte
+    raises BadFileError.
+    """
     packed = _gzip_in(data)
     return data if packed is None else b"".join(_inflated(packed, path, cap_bytes, _PIECE_BYTES))
 
 
 def inflate_pieces(data: bytes, *, path: str, cap_bytes: int = INFLATION_CAP_BYTES) -> Iterator[bytes]:
-    """The same, a few MB at a time; what is wrong with the file may be told only after the last of them."""
+    """Yield the plain bytes, a few MB at a time. An error may come only after the last piece."""
     packed = _gzip_in(data)
     if packed is None:
         return (data[at : at + _PIECE_BYTES] for at in range(0, len(data), _PIECE_BYTES))
@@ -79,7 +84,7 @@ def inflate_pieces(data: bytes, *, path: str, cap_bytes: int = INFLATION_CAP_BYT
 
 
 def _gzip_in(data: bytes) -> memoryview | None:
-    """The gzip stream that is the file, or None if it is plain."""
+    """Return the gzip stream of the file, or None if it is plain."""
     packed = memoryview(data)[2:] if data[:4] == HEADED_GZIP else memoryview(data)
     return packed if packed[:2] == GZIP_MAGIC else None
 
@@ -108,14 +113,14 @@ def _inflated(packed: memoryview, path: str, cap_bytes: int, piece_bytes: int) -
 
 
 def deflate(data: bytes) -> bytes:
-    """Gzip bytes with no timestamp inside: the same input gives the same output."""
+    """Compress to gzip without a timestamp: the same input gives the same output."""
     packed = Deflater()
     packed.write(data)
     return packed.finish()
 
 
 class Deflater:
-    """Gzip that grows with what is written to it."""
+    """Gzip stream that is written in pieces."""
 
     def __init__(self) -> None:
         self._stream = zlib.compressobj(level=1, wbits=31)
@@ -126,7 +131,7 @@ class Deflater:
         self._packed.append(self._stream.compress(data))
 
     def finish(self) -> bytes:
-        """The whole stream."""
+        """Return the complete stream."""
         return b"".join([*self._packed, self._stream.flush()])
 
 
@@ -137,7 +142,9 @@ _TEXT_MAPS = ("partitionValues", "minValues", "maxValues")
 
 
 class _Line(msgspec.Struct, forbid_unknown_fields=True):
-    """The usual line, decoded in one go; what does not fit goes the slow way, which keeps unknown keys and fields."""
+    """A usual line, decoded in one step. Other lines are decoded slowly, which keeps unknown keys
+    and fields.
+    """
 
     add: AddAction | None = None
     remove: RemoveAction | None = None
@@ -148,7 +155,7 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True):
     mergeskip: SkipAction | None = None
 
     def action(self) -> Action | None:
-        """What the line says; None if it says nothing that is known, or two things."""
+        """Return the action of the line, or None if it has no known action or two."""
         action = self.add or self.remove or self.metaData or self.protocol or self.txn or self.mergeskip
         if action is None:
             return _commit_info.decode(self.commitInfo) if self.commitInfo else None
@@ -164,13 +171,13 @@ _encoder = msgspec.json.Encoder()
 
 
 def encode(actions: Iterable[LogAction], *, compress: bool = True) -> bytes:
-    """The bytes of a version file, gzip by default."""
+    """Return the bytes of a version file, gzip by default."""
     plain = b"".join(line for action in actions for line in (encode_action(action), b"\n"))
     return deflate(plain) if compress else plain
 
 
 def encode_action(action: LogAction) -> bytes:
-    """One action as its JSON line, without the line end."""
+    """Return one action as its JSON line without the line end."""
     if isinstance(action, UnknownAction):
         return _encoder.encode({action.key: action.value})
     key = ACTION_KEYS[type(action)]
@@ -182,12 +189,16 @@ def encode_action(action: LogAction) -> bytes:
 
 
 def decode(data: bytes, *, path: str) -> list[LogAction]:
-    """The actions of a version file. Empty, cut short or garbled is a BadFileError that names the path and the line."""
+    """Decode the actions of a version file. An empty, truncated or garbled file is a BadFileError
+    with path and line.
+    """
     return decode_lines(inflate(data, path=path), path=path, packed_bytes=len(data))
 
 
 def protocols_in(data: bytes, *, path: str) -> list[ProtocolAction]:
-    """The protocol actions of a version file whose other lines may be unreadable; none if the file does not inflate."""
+    """Return the protocol actions of a version file whose other lines may be unreadable; none if it
+    does not inflate.
+    """
     try:
         lines = inflate(data, path=path).split(b"\n")
     except BadFileError:
@@ -204,7 +215,9 @@ def protocols_in(data: bytes, *, path: str) -> list[ProtocolAction]:
 
 
 def decode_lines(plain: bytes, *, path: str, packed_bytes: int, first_line: int = 1) -> list[LogAction]:
-    """The actions of lines that were inflated from so many bytes. `first_line` is what the first of them is called."""
+    """Decode the actions of lines inflated from this many bytes. `first_line` is the number of the
+    first one.
+    """
     check_entries(plain.count(b"\n"), packed_bytes, path=path)
     actions = _decode_at_once(plain, packed_bytes)
     if actions is None:
@@ -215,7 +228,7 @@ def decode_lines(plain: bytes, *, path: str, packed_bytes: int, first_line: int 
 
 
 def with_intended_values(action: A) -> A:
-    """The action with the partition values that its writer means (see `model.partition_text`)."""
+    """Return the action with the partition values that its writer means (see `model.values`)."""
     if not isinstance(action, AddAction | RemoveAction) or not action.partition_values:
         return action
     if not any(is_doubtful(value) for value in action.partition_values.values()):
@@ -226,9 +239,10 @@ def with_intended_values(action: A) -> A:
 
 
 def _decode_at_once(plain: bytes, packed_bytes: int) -> list[LogAction] | None:
-    """Every line in one go, which is what almost every file allows; None if one of them needs a closer look.
+    """Decode all lines in one step, or return None if one of them needs the slow way, which has the
+    same result.
 
-    What it takes, the slow way takes for the same: a line is one object, and a few bytes do not become millions of texts.
+    A line is one object, and a few bytes must not become millions of texts.
     """
     if len(plain) > _FREE_BYTES + _UNTYPED_RATIO * packed_bytes:
         return None
@@ -254,7 +268,7 @@ def _decode_at_once(plain: bytes, packed_bytes: int) -> list[LogAction] | None:
 
 
 def _decode_slowly(plain: bytes, path: str, packed_bytes: int, first_line: int) -> list[LogAction]:
-    """Lines with unknown keys or fields, or with values another writer spelt differently."""
+    """Decode lines with unknown keys or fields, or with values in another writer's spelling."""
     actions: list[LogAction] = []
     untyped = 0
     for number, line in enumerate(plain.split(b"\n"), first_line):
@@ -281,7 +295,9 @@ def _decode_line(line: bytes) -> LogAction:
 
 
 def _untyped_bytes(line: bytes) -> int:
-    """How much of a line becomes objects of unknown number: texts and numbers stay about as long as they are."""
+    """Return how much of a line becomes an unlimited number of objects; texts and numbers keep
+    about their size.
+    """
     try:
         bodies = _raw_fields.decode(line).values()
         return sum(len(value) for body in bodies for value in _raw_values(body) if value[:1] in b"[{")
@@ -295,7 +311,9 @@ def _raw_values(body: msgspec.Raw) -> list[bytes]:
 
 
 def action_from_fields(key: str, fields: dict[str, Any]) -> Action:
-    """The action of a JSON object already parsed; unknown fields are kept, null maps and non-text values tolerated."""
+    """Build the action of a parsed JSON object. Unknown fields are kept, null maps and non-text
+    values accepted.
+    """
     cls = _ACTION_TYPES[key]
     names = _FIELDS[cls]
     values = {k: v for k, v in fields.items() if k in names and k != UNKNOWN_FIELD}
@@ -326,9 +344,10 @@ _HINT = "Give values of the types that the log has; nothing was written."
 def encode_verified(
     actions: Iterable[LogAction], *, url: str, version: int, compress: bool = True, jvm_layout: bool = False
 ) -> bytes:
-    """The bytes of a version file that can be read again; InvalidInputError names the action that could not.
+    """Return the bytes of a readable version file. Raises InvalidInputError for an action that
+    cannot be read back.
 
-    RefusedError if the file would be larger than readers inflate.
+    Raises RefusedError if the file is larger than readers inflate.
     """
     written = list(actions)
     what = f"version {version} of {url}"
@@ -349,7 +368,7 @@ def encode_verified(
 
 
 def as_read_back(action: Checked, *, what: str) -> Checked:
-    """An action as a reader of the log will see it, or an InvalidInputError."""
+    """Return an action as a reader of the log will see it. Raises InvalidInputError."""
     try:
         return cast(Checked, decode(_encoded(action, what), path=what)[0])
     except BadFileError as error:

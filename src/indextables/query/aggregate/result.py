@@ -1,7 +1,7 @@
-"""Aggregations over a table: each split makes its part, the parts add up exactly, and become the table that a user sees.
+"""Combine the partial aggregations of splits into the result table.
 
-Buckets come in their order (terms by count or key, histograms by key with gaps filled on demand), cut to size, with the
-values of their metrics in columns beside them.
+Buckets are ordered (terms by count or key, histograms by key with gaps filled on request) and
+limited, with the values of their metrics in further columns.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ from indextables.splits.read.table_split import SplitEntry
 
 
 def metric_columns(metric: Metric) -> dict[str, pa.DataType | None]:
-    """The columns of a metric with their types; None for a sum of whole numbers, whose type depends on its size."""
+    """Return the columns of a metric with their types; None for an integer sum, whose type depends
+    on its size.
+    """
     if metric.kind == "top_hits":
         row = pa.struct([(label, field.type) for label, field in zip(metric.labels, metric.hits, strict=True)])
         return {metric.name: pa.list_(row)}
@@ -55,7 +57,9 @@ _SPREAD = ("sum_of_squares", "variance", "std_deviation")
 
 
 def metric_values(metric: Metric, state: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The values of a metric for one group; no value where there is nothing to compute from, a count of 0."""
+    """Return the values of a metric for one group; null where nothing can be computed, 0 for
+    counts.
+    """
     if metric.kind == "cardinality":
         return {metric.name: 0 if state is None else len(state["value"])}
     if metric.kind == "percentiles":
@@ -88,7 +92,7 @@ def _percent_name(metric: Metric, percent: float) -> str:
 
 
 def _percentiles(metric: Metric, state: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The values below which a share of all values lies, interpolated between the two neighbours."""
+    """Return percentiles with linear interpolation between neighbours."""
     names = [_percent_name(metric, p) for p in metric.percents]
     if state is None or not state["number"]:
         return dict.fromkeys(names)
@@ -109,11 +113,11 @@ def _sum_type(kind: pa.DataType) -> pa.DataType | None:
 
 
 MAX_FILLED = 100_000
-"""Most buckets a histogram may fill in; more is a mistake in the interval."""
+"""Maximum number of buckets a histogram may fill in; more is a mistake in the interval."""
 
 
 def ordered_buckets(table: pa.Table | None, bucket: Bucket, above: tuple[Any, ...]) -> list[tuple[Any, int]]:
-    """Key and count of the buckets that are shown, within the buckets above them."""
+    """Return key and count of the returned buckets, within their parent buckets."""
     if bucket.sources:
         return [] if table is None else _combined_buckets(_within(table, above), bucket, f"k{len(above)}")
     buckets = [] if table is None else _buckets(_within(table, above), bucket, above)
@@ -126,7 +130,7 @@ def ordered_buckets(table: pa.Table | None, bucket: Bucket, above: tuple[Any, ..
 
 
 def _combined_buckets(table: pa.Table, bucket: Bucket, name: str) -> list[tuple[Any, int]]:
-    """Those whose keys have several parts: by count, or by their parts in turn, behind a key."""
+    """Return buckets with composite keys: by count, or by the parts of the key, after a key."""
     pairs = zip(table.column(name).to_pylist(), table.column("n").to_pylist(), strict=True)
     shown = [(key_parts(key, bucket), key, count) for key, count in pairs if count >= bucket.min_count]
     shown.sort(key=lambda entry: tuple(map(_sortable, entry[0].values())), reverse=bucket.by_key and bucket.descending)
@@ -139,13 +143,13 @@ def _combined_buckets(table: pa.Table, bucket: Bucket, name: str) -> list[tuple[
 
 
 def _plain_after(bucket: Bucket) -> list[Any]:
-    """The key behind which buckets begin, in the types of keys."""
+    """Return the key after which buckets begin, in the types of keys."""
     types = [_key_type(source) for source in bucket.sources]
     return [_plain_key(value, kind) for value, kind in zip(bucket.after or (), types, strict=True)]
 
 
 def _plain_key(value: Any, kind: pa.DataType) -> Any:
-    """A value as it compares with keys; numbers do so whatever their types are."""
+    """Return a value in the form that compares with keys; numbers compare whatever their types."""
     if pa.types.is_float32(kind):
         with np.errstate(over="ignore"):
             return float(np.float32(value))
@@ -154,13 +158,13 @@ def _plain_key(value: Any, kind: pa.DataType) -> Any:
 
 
 def _sortable(value: Any) -> tuple[bool, Any]:
-    """A part of a key among others: NaN is greater than every number."""
+    """Return a sortable form of a part of a key: NaN is greater than every number."""
     is_nan = isinstance(value, float) and value != value
     return is_nan, 0 if is_nan else value
 
 
 def key_parts(key: str, bucket: Bucket) -> dict[str, Any]:
-    """The parts of a key of several sources, by their names."""
+    """Return the parts of a composite key by name."""
     texts = zip(bucket.sources, json.loads(key), strict=True)
     return {source.name: _part(text, _key_type(source)) for source, text in texts}
 
@@ -170,7 +174,7 @@ def _part(text: str, kind: pa.DataType) -> Any:
 
 
 def _within(table: pa.Table, above: tuple[Any, ...]) -> pa.Table:
-    """The rows of a table that lie in the buckets above."""
+    """Return the rows of a table within the parent buckets."""
     for number, key in enumerate(above):
         column = table.column(f"k{number}")
         same = (
@@ -219,14 +223,14 @@ def _filled(buckets: list[tuple[Any, int]], bucket: Bucket) -> list[tuple[Any, i
 
 
 def _keys_of(bucket: Bucket, values: Sequence[Any]) -> list[Any]:
-    """The keys that some values of a bucket's field have."""
+    """Return the keys of values of a bucket's field."""
     plain = replace(bucket, field=Field(("value",), bucket.field.element_type))
     keys: list[Any] = keyed_rows(pa.table({"value": pa.array(list(values), plain.field.type)}), plain)[1].to_pylist()
     return keys
 
 
 def _steps(first: Any, last: Any, bucket: Bucket) -> Iterator[Any]:
-    """Every key from the first to the last."""
+    """Return every key from the first to the last."""
     if bucket.kind == "histogram":
         start = round((first - bucket.offset) / bucket.interval)
         stop = round((last - bucket.offset) / bucket.interval)
@@ -252,7 +256,7 @@ def _next(at: Any, bucket: Bucket) -> Any:
 
 
 def _next_in_zone(at: datetime.datetime, bucket: Bucket) -> datetime.datetime:
-    """The next start by the clock on the wall; hours and minutes are as long as ever."""
+    """Return the next interval start in local time; hours and minutes have a fixed length."""
     zone = zoneinfo.ZoneInfo(str(bucket.time_zone))
     plain = replace(bucket, time_zone=None)
     if bucket.unit in ("hour", "minute"):
@@ -272,7 +276,7 @@ _ROOT: Key = (0,)
 
 
 def finish(partial: Partial, aggregations: Aggregations) -> pa.Table:
-    """The result of partial results that hold every split."""
+    """Return the result of partial results of all splits."""
     result = _Result(partial)
     rows: list[Row] = []
     if aggregations.metrics:
@@ -294,7 +298,9 @@ class _Result:
         self._groups: dict[Place, pa.Table] = {}
 
     def rows(self, bucket: Bucket, place: Place, above: Key, shown: Row) -> Iterator[Row]:
-        """The rows of a bucket aggregation within the buckets above it, each followed by what is inside it."""
+        """Return the rows of a bucket aggregation within its parent buckets, each followed by its
+        sub-buckets.
+        """
         here = (*place, bucket.name)
         table, labels = self._tables.get(here), bucket.labels
         for key, count in ordered_buckets(table, bucket, above):
@@ -308,19 +314,19 @@ class _Result:
                 yield from self.rows(below, here, keys, own)
 
     def count(self, place: Place, keys: Key) -> int:
-        """How many rows a group has."""
+        """Return how many rows a group has."""
         row = self._find(place, keys)
         return 0 if row is None else int(row["n"])
 
     def metrics(self, metrics: tuple[Metric, ...], place: Place, keys: Key) -> Row:
-        """The metrics of a group."""
+        """Return the metrics of a group."""
         values: Row = {}
         for metric in metrics:
             values |= metric_values(metric, self._find((*place, f"#{metric.name}"), keys))
         return values
 
     def _find(self, place: Place, keys: Key) -> Row | None:
-        """The one row of a group in its table; of a table of values, all of them as lists."""
+        """Return the row of a group in its table; for a table of values, all of them as lists."""
         table = self._group(place)
         if table is None:
             return None
@@ -348,7 +354,7 @@ class _Result:
 
 
 def _listed_hits(table: pa.Table, keys: list[str]) -> pa.Table:
-    """The rows of each group as one list, in their order."""
+    """Return the rows of each group as one list, in order."""
     names = [name for name in table.column_names if name.startswith("hit ")]
     rows = table.select(names).rename_columns([name.removeprefix("hit ") for name in names]).to_struct_array()
     group = numbered_groups([table.column(key) for key in keys], table.num_rows)
@@ -361,7 +367,7 @@ def _listed_hits(table: pa.Table, keys: list[str]) -> pa.Table:
 
 
 def hashable(key: Key) -> Key:
-    """A key under which NaN is found again."""
+    """Return a hashable key under which NaN is found again."""
     return tuple("NaN" if isinstance(v, float) and v != v else v for v in key)
 
 
@@ -400,7 +406,7 @@ def _key_type(bucket: Bucket) -> pa.DataType:
 
 
 def _array(values: list[Any], kind: pa.DataType | None) -> pa.Array:
-    """A column; sums of whole numbers are int64 unless one of them is too large for it."""
+    """Return a column; integer sums are int64 unless one of them is too large."""
     if kind is not None:
         return pa.array(values, kind)
     fits = all(v is None or -(1 << 63) <= int(v) < 1 << 63 for v in values)
@@ -412,7 +418,7 @@ def _array(values: list[Any], kind: pa.DataType | None) -> pa.Array:
 
 
 def aggregate_table(task: ScanTask, spec: Mapping[str, Any], json_columns: Iterable[str] = ()) -> pa.Table:
-    """The aggregations of a specification over the matching rows of a task; json columns have paths."""
+    """Aggregate over the matching rows of a task; JSON columns have paths."""
     try:
         aggregations = parse_spec(spec, task.plan.names.logical, json_columns)
         return finish(partial_of(task, aggregations), aggregations)
@@ -424,7 +430,9 @@ def aggregate_table(task: ScanTask, spec: Mapping[str, Any], json_columns: Itera
 
 
 def partial_of(task: ScanTask, aggregations: Aggregations) -> Partial:
-    """What the splits of a task contribute; the parts of several tasks add up. Fields are named as people do."""
+    """Return the partial result of a task's splits with logical field names. Partial results of
+    several tasks add up.
+    """
     if not task.plan.names.same:
         aggregations = renamed(aggregations, task.plan.names)
     return merged(task.each(lambda entry: _one(task, entry, aggregations)))

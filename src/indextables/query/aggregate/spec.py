@@ -1,6 +1,7 @@
-"""The specification of aggregations as a tree: frozen, picklable, checked against a schema, all faults in one error.
+"""Parse the specification of aggregations to a tree: frozen, picklable, checked against a schema,
+with all faults in one error.
 
-A date histogram groups by a fixed length of time or by the calendar.
+A date histogram groups by a fixed interval or by the calendar.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _MICROS = {"ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d"
 
 
 def fixed_micros(text: str) -> int | None:
-    """Microseconds of `500ms`, `30s`, `5m`, `1h` or `7d`; None for anything else."""
+    """Return the microseconds of `500ms`, `30s`, `5m`, `1h` or `7d`, or None."""
     match = re.fullmatch(r"(\d{1,9})(ms|s|m|h|d)", text.strip())
     return int(match[1]) * _MICROS[match[2]] or None if match else None
 
@@ -50,7 +51,7 @@ METRICS = (
 BUCKETS = ("terms", "histogram", "date_histogram", "range", "filter", "filters", "multi_terms", "composite")
 _NUMBERS = ("stats", "extended_stats", "sum", "avg", "percentiles", "histogram")
 COUNT, WHICH = "count", "aggregation"
-"""Columns of every result, which no aggregation may be called."""
+"""Columns of every result. Aggregations cannot have these names."""
 DEFAULT_PERCENTS = (1.0, 5.0, 25.0, 50.0, 75.0, 95.0, 99.0)
 _OPTIONS = {
     "terms": {"field", "size", "order", "min_doc_count", "missing"},
@@ -74,7 +75,7 @@ _OPTIONS = {
 }
 MAX_HITS = 1_000
 MAX_OVERLAPPING = 1_000
-"""How many ranges of one aggregation may hold the same value."""
+"""Maximum number of ranges of one aggregation that overlap at a value."""
 _SHOWN_FAULTS = 20
 
 
@@ -84,15 +85,15 @@ class Field(Struct, frozen=True):
     path: tuple[str, ...]
     type: pa.DataType
     is_json: bool = False
-    """Whether it is a path of a json column: a list of the texts there, or of the numbers."""
+    """Whether it is a path of a JSON column: a list of its texts, or of its numbers."""
 
     @property
     def element_type(self) -> pa.DataType:
-        """The type of one value, where a row may have several."""
+        """Return the type of one value, where a row may have several."""
         return self.type.value_type if pa.types.is_list(self.type) else self.type
 
     def renamed(self, names: ColumnNames) -> Field:
-        """The same field in the splits' names."""
+        """Return the same field with physical names."""
         if self.is_json:
             below = names.document_path(self.path[0], [normal_key(key) for key in self.path[1:]], normal_key)
             return replace(self, path=(names.column(self.path[0]), *below))
@@ -100,23 +101,23 @@ class Field(Struct, frozen=True):
 
 
 class Metric(Struct, frozen=True):
-    """A number (or a few) computed from the values of a field."""
+    """One or several numbers computed from the values of a field."""
 
     name: str
     kind: str
     field: Field
     percents: tuple[float, ...] = ()
     hits: tuple[Field, ...] = ()
-    """The columns of the rows that `top_hits` shows."""
+    """The columns that `top_hits` returns."""
     labels: tuple[str, ...] = ()
-    """What people call those columns."""
+    """Logical names of those columns."""
     sort: tuple[tuple[Field, bool], ...] = ()
-    """What those rows are ordered by, and whether downwards."""
+    """Sort order of those rows, with direction."""
     size: int = 3
 
 
 class RangeBucket(Struct, frozen=True):
-    """Values from a bound, which is included, to a bound, which is not; None is open."""
+    """Values from a bound (inclusive) to a bound (exclusive); None is open."""
 
     key: str
     low: Any
@@ -131,7 +132,7 @@ class FilterBucket(Struct, frozen=True):
 
 
 class Bucket(Struct, frozen=True):
-    """Rows grouped by a key that is derived from a field, or by the conditions they meet."""
+    """Rows grouped by a key that is derived from a field, or by conditions."""
 
     name: str
     kind: str
@@ -148,30 +149,32 @@ class Bucket(Struct, frozen=True):
     ranges: tuple[RangeBucket, ...] = ()
     filters: tuple[FilterBucket, ...] = ()
     more_fields: tuple[Field, ...] = ()
-    """What conditions look at besides the field."""
+    """Additional columns of conditions."""
     bounds: tuple[Any, Any] | None = None
-    """Values that a histogram reaches at least."""
+    """Values that a histogram includes at least."""
     time_zone: str | None = None
     sources: tuple[Bucket, ...] = ()
-    """What makes up a key of several parts."""
+    """The parts of a composite key."""
     after: tuple[Any, ...] | None = None
-    """The key behind which the buckets of a composite begin."""
+    """The key after which the buckets of a composite begin."""
 
     @property
     def labels(self) -> tuple[str, ...] | None:
-        """The keys of buckets that are numbered and always shown; None for kinds whose keys come from the rows."""
+        """Return the keys of buckets that are numbered and always returned; None if keys come from
+        the rows.
+        """
         return tuple([span.key for span in self.ranges] + [part.key for part in self.filters]) or None
 
 
 class Aggregations(Struct, frozen=True):
-    """What is computed for one group of rows."""
+    """The aggregations of one group of rows."""
 
     metrics: tuple[Metric, ...] = ()
     buckets: tuple[Bucket, ...] = ()
 
 
 def renamed(aggregations: Aggregations, names: ColumnNames) -> Aggregations:
-    """The same aggregations in the splits' names of columns."""
+    """Return the same aggregations with physical column names."""
     metrics = (
         replace(
             metric,
@@ -200,11 +203,11 @@ class AggregatedColumns(Struct, frozen=True):
 
     schema: pa.Schema
     json: frozenset[str] = frozenset()
-    """Those whose texts are JSON documents, with paths in them."""
+    """Columns whose texts are JSON documents with paths."""
 
 
 def parse_spec(spec: Mapping[str, Any], schema: pa.Schema, json_columns: Iterable[str] = ()) -> Aggregations:
-    """The tree of a specification, or one error that lists every fault and what is known."""
+    """Parse a specification. Raises one error that lists every fault and the known names."""
     faults: list[str] = []
     aggregations = _aggregations(spec, AggregatedColumns(schema, frozenset(json_columns)), faults, "")
     names = [name for name, _ in _names(aggregations)]
@@ -219,7 +222,7 @@ def parse_spec(spec: Mapping[str, Any], schema: pa.Schema, json_columns: Iterabl
 
 
 def fields_of(aggregations: Aggregations) -> Iterator[Field]:
-    """Every field that is looked at."""
+    """Return every field that is used."""
     for metric in aggregations.metrics:
         yield metric.field
         yield from metric.hits
@@ -287,7 +290,7 @@ def _any_bucket(
     faults: list[str],
     here: str,
 ) -> list[Bucket]:
-    """The bucket of any kind, unless its options have faults."""
+    """Return a bucket of any kind, or None if its options have faults."""
     if kind in ("filter", "filters"):
         return _filters(name, options, inside, columns.schema, faults)
     if kind in ("multi_terms", "composite"):
@@ -305,7 +308,7 @@ def _any_bucket(
 def _top_hits(
     name: str, options: Mapping[str, Any], columns: AggregatedColumns, faults: list[str], here: str
 ) -> list[Metric]:
-    """The first rows of a group by an order."""
+    """Parse `top_hits`: the first rows of a group by an order."""
     schema = columns.schema
     shown, sort, size = options.get("columns", schema.names), options.get("sort"), options.get("size", 3)
     before = len(faults)
@@ -335,7 +338,7 @@ def _top_hits(
 
 
 def _sort_text(entry: Mapping[str, Any]) -> str:
-    """`{"ts": "desc"}` and `{"ts": {"order": "desc"}}` as a text."""
+    """Return `{"ts": "desc"}` and `{"ts": {"order": "desc"}}` as a text."""
     name, how = next(iter(entry.items()), ("", ""))
     return f"{name} {how.get('order', 'asc') if isinstance(how, Mapping) else how}"
 
@@ -348,7 +351,7 @@ def _composite(
     columns: AggregatedColumns,
     faults: list[str],
 ) -> list[Bucket]:
-    """A bucket for each combination of the keys of several sources."""
+    """Parse `composite`: a bucket for each combination of the keys of several sources."""
     own: list[str] = []
     sources = [
         bucket
@@ -377,7 +380,7 @@ def _composite(
 
 
 def _after(value: Any, source: Bucket, faults: list[str]) -> Any:
-    """A part of the key of the last bucket before."""
+    """Parse a part of the previous page's last key."""
     if source.kind == "histogram":
         if not _is_number(value):
             faults.append(f"after has {value!r} for {source.name!r}, which is no number.")
@@ -392,7 +395,7 @@ def _after(value: Any, source: Bucket, faults: list[str]) -> Any:
 
 
 def _sources(kind: str, options: Mapping[str, Any], faults: list[str]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """The name, kind and options of each part of a key."""
+    """Return name, kind and options of each part of a composite key."""
     given = options.get("terms" if kind == "multi_terms" else "sources")
     if not isinstance(given, list | tuple) or len(given) < (2 if kind == "multi_terms" else 1):
         several, one = '"terms": [{"field": "a"}, {"field": "b"}]', '"sources": [{"a": {"terms": {"field": "a"}}}]'
@@ -424,7 +427,7 @@ def _sources(kind: str, options: Mapping[str, Any], faults: list[str]) -> Iterat
 def _filters(
     name: str, options: Mapping[str, Any], inside: Aggregations, schema: pa.Schema, faults: list[str]
 ) -> list[Bucket]:
-    """A bucket for each condition, unless one of them has a fault."""
+    """Parse `filters`: a bucket for each condition, or None if one of them has a fault."""
     given = {name: options["where"]} if "where" in options else options.get("filters")
     if not isinstance(given, Mapping) or not given:
         faults.append(f'{name!r} needs conditions: {{"where": "n > 5"}}, or {{"filters": {{"big": "n > 5"}}}}.')
@@ -501,7 +504,7 @@ def _percents(options: Mapping[str, Any], faults: list[str], here: str) -> tuple
 def _bucket(
     name: str, kind: str, field: Field, options: Mapping[str, Any], inside: Aggregations, faults: list[str]
 ) -> list[Bucket]:
-    """The bucket, unless its options have faults."""
+    """Return the bucket, or None if its options have faults."""
     # Empty intervals between full ones are shown unless asked otherwise: a gap in a chart is a finding.
     arguments: dict[str, Any] = {"min_count": options.get("min_doc_count", 1 if kind == "terms" else 0)}
     own_faults: list[str] = []
@@ -558,7 +561,7 @@ def _date_interval(options: Mapping[str, Any], faults: list[str]) -> dict[str, A
 
 
 def _time_zone(options: Mapping[str, Any], field: Field, faults: list[str]) -> str | None:
-    """The zone whose days, weeks and months are meant; a fixed length of time begins where `offset` says."""
+    """Return the time zone of days, weeks and months. A fixed interval begins at `offset`."""
     zone = options.get("time_zone")
     if zone is None:
         return None
@@ -576,7 +579,7 @@ def _time_zone(options: Mapping[str, Any], field: Field, faults: list[str]) -> s
 
 
 def _time_offset(value: Any, faults: list[str]) -> int:
-    """Microseconds by which intervals start later (`6h`) or earlier (`-1h`)."""
+    """Return the microseconds by which intervals start later (`6h`) or earlier (`-1h`)."""
     text = str(value).strip()
     micros = 0 if text in ("0", "") else fixed_micros(text.lstrip("+-"))
     if micros is None:
@@ -611,7 +614,7 @@ def _ranges(entries: Any, field: Field, faults: list[str]) -> tuple[RangeBucket,
 
 
 def _overlapping(ranges: Sequence[RangeBucket]) -> int:
-    """How many ranges hold the value that most of them hold."""
+    """Return the maximum number of ranges that overlap at a value."""
     bounds = (
         [span.low for span in ranges if span.low is not None],
         [span.high for span in ranges if span.high is not None],
@@ -625,7 +628,7 @@ def _overlapping(ranges: Sequence[RangeBucket]) -> int:
 
 
 def _comparable(bound: Any) -> Any:
-    """A bound of any column as a number."""
+    """Return a bound of any column as a number."""
     return micros_of(bound) if isinstance(bound, datetime.date) else bound
 
 

@@ -40,7 +40,7 @@ from indextables.splits.search.order import OrderBy, ranking
 
 
 def values_of(table: pa.Table, field: Field) -> pa.Array:
-    """The values of a field as one plain array; -0.0 is 0.0 and NaN has one form, so that each is one value."""
+    """Return the values of a field as one plain array; -0.0 becomes 0.0 and NaN has one form."""
     values = table.column(field.path[0])
     if field.is_json:
         return _document_values(values, field)
@@ -55,7 +55,7 @@ def values_of(table: pa.Table, field: Field) -> pa.Array:
 
 
 def _plain_floats(values: pa.Array) -> pa.Array:
-    """Floating point values in which equal ones have equal bits: groups are made by those."""
+    """Return floating-point values in a form where equal values have equal bits, for grouping."""
     if not pa.types.is_floating(values.type):
         return values
     plain, nan = pc.add(values, pa.scalar(0.0, values.type)), pc.is_nan(values)
@@ -63,7 +63,9 @@ def _plain_floats(values: pa.Array) -> pa.Array:
 
 
 def _document_values(column: pa.ChunkedArray, field: Field) -> pa.Array:
-    """Of each document of a json column, the values at a path: its numbers, or all of them as texts."""
+    """Return for each document of a JSON column the values at a path: its numbers, or all of them
+    as texts.
+    """
     path, numbers = field.path[1:], pa.types.is_floating(field.element_type)
     rows: list[list[Any] | None] = []
     for document in documents(column):
@@ -76,14 +78,16 @@ def _document_values(column: pa.ChunkedArray, field: Field) -> pa.Array:
 
 
 def without_nan(values: pa.Array) -> pa.Array:
-    """Floating point values where NaN is null."""
+    """Return floating-point values with null in place of NaN."""
     if not pa.types.is_floating(values.type):
         return values
     return pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
 
 
 def keyed_rows(table: pa.Table, bucket: Bucket) -> tuple[pa.Array, pa.Array]:
-    """The rows that fall into a bucket, and the key of each. A row may be in several ranges, or meet several conditions."""
+    """Return the rows that fall into a bucket and the key of each. A row can be in several ranges
+    or conditions.
+    """
     if bucket.kind == "filters":
         return _numbered([predicate_mask(part.where, table) for part in bucket.filters])
     if bucket.sources:
@@ -100,7 +104,7 @@ def keyed_rows(table: pa.Table, bucket: Bucket) -> tuple[pa.Array, pa.Array]:
 
 
 def _value_keys(values: pa.Array, bucket: Bucket) -> tuple[pa.Array, pa.Array]:
-    """The places of values that fall into a bucket, and the key of each."""
+    """Return the positions of values that fall into a bucket and the key of each."""
     if bucket.kind == "range":
         return _range_keys(without_nan(values), bucket)
     if bucket.kind == "terms":
@@ -114,7 +118,7 @@ def _value_keys(values: pa.Array, bucket: Bucket) -> tuple[pa.Array, pa.Array]:
 
 
 def _codes(table: pa.Table, bucket: Bucket) -> tuple[pa.Array, pa.Array] | None:
-    """The keys of terms that are codes of a dictionary, as they are."""
+    """Return the keys of terms that are dictionary codes without decoding them."""
     column = table.column(bucket.field.path[0])
     if bucket.kind != "terms" or bucket.missing is not None or not pa.types.is_dictionary(column.type):
         return None
@@ -126,14 +130,16 @@ def _codes(table: pa.Table, bucket: Bucket) -> tuple[pa.Array, pa.Array] | None:
 
 
 def _once_per_row(rows: pa.Array, keys: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Each row with each of its different keys."""
+    """Return each row with each of its distinct keys."""
     distinct = pa.table({"row": rows, "key": keys}).group_by(["row", "key"], use_threads=False).aggregate([])
     row, key = (distinct.column(name).combine_chunks() for name in ("row", "key"))
     return row, key
 
 
 def _combined_keys(table: pa.Table, bucket: Bucket) -> tuple[pa.Array, pa.Array]:
-    """The rows that have a key in every source, once for each combination; the key is a text that says all its parts."""
+    """Return the rows with a key in every source, once per combination; the key is a text with all
+    parts.
+    """
     rows = pa.array(np.arange(table.num_rows))
     parts: list[pa.Array] = []
     for source in bucket.sources:
@@ -146,12 +152,12 @@ def _combined_keys(table: pa.Table, bucket: Bucket) -> tuple[pa.Array, pa.Array]
 
 
 def combined_key(values: Sequence[pa.Scalar]) -> str:
-    """The parts of a key as one text."""
+    """Return the parts of a key as one text."""
     return json.dumps([encode_value(value) for value in values])
 
 
 def numbered_groups(keys: Sequence[pa.Array | pa.ChunkedArray], count: int) -> npt.NDArray[np.int64]:
-    """A number for each row that rows with equal keys share."""
+    """Return a number for each row that rows with equal keys share."""
     number = np.zeros(count, np.int64)
     for key in keys:
         plain = key.combine_chunks() if isinstance(key, pa.ChunkedArray) else key
@@ -195,7 +201,7 @@ def _time_keys(values: pa.Array, bucket: Bucket) -> pa.Array:
 
 
 def _range_keys(values: pa.Array, bucket: Bucket) -> tuple[pa.Array, pa.Array]:
-    """The rows in each range, by the range's number: found in the sorted values, not range by range."""
+    """Return the rows in each range by the range's number, by binary search in the sorted values."""
     present = np.flatnonzero(pc.is_valid(values))
     comparable = _comparable(values.take(pa.array(present)))
     order = np.argsort(comparable, kind="stable")
@@ -211,7 +217,7 @@ def _range_keys(values: pa.Array, bucket: Bucket) -> tuple[pa.Array, pa.Array]:
 
 
 def _comparable(values: pa.Array) -> npt.NDArray[Any]:
-    """Values without nulls as numbers in their order: whole ones, microseconds, floating point or decimal ones."""
+    """Return non-null values as ordered numbers: integers, microseconds, floats or decimals."""
     if pa.types.is_decimal(values.type):
         return np.array(values.to_pylist(), dtype=object)
     if pa.types.is_date(values.type) or pa.types.is_timestamp(values.type):
@@ -223,7 +229,7 @@ def _comparable(values: pa.Array) -> npt.NDArray[Any]:
 def _positions(
     ascending: npt.NDArray[Any], bounds: Sequence[Any], kind: pa.DataType, if_open: int
 ) -> npt.NDArray[np.int64]:
-    """Where values that are not below each bound begin; a bound that is None is open."""
+    """Return the first position of values not below each bound; a bound that is None is open."""
     found = np.full(len(bounds), if_open, np.int64)
     given = np.array([number for number, bound in enumerate(bounds) if bound is not None], np.int64)
     if pa.types.is_integer(kind):
@@ -237,14 +243,14 @@ def _positions(
 
 
 def _numbered(masks: Sequence[Any]) -> tuple[pa.Array, pa.Array]:
-    """The rows in each mask, by the mask's number."""
+    """Return the rows in each mask by the mask's number."""
     rows = [np.flatnonzero(mask) for mask in masks]
     keys = [np.full(len(inside), number, np.int64) for number, inside in enumerate(rows)]
     return pa.array(np.concatenate(rows), pa.int64()), pa.array(np.concatenate(keys), pa.int64())
 
 
 Place = tuple[str, ...]
-"""The names of the buckets that lead to a group; for a metric's table, with its name after `#`."""
+"""The names of the buckets that lead to a group; a metric's table has its name after `#`."""
 _ROW = "_row_of_group"
 _FIRST_KEY = pa.scalar(0, pa.int8())
 _PLAIN = ("terms", "histogram", "date_histogram", "range")
@@ -263,7 +269,7 @@ class Partial(Struct, frozen=True):
 def aggregate_split(
     split: Searchable, aggregations: Aggregations, query: Query, *, where: Predicate | None = None
 ) -> Partial:
-    """What one split says. Reads the columns that are aggregated, of the rows that match."""
+    """Aggregate one split. Reads the aggregated columns of matching rows."""
     names = [n for n in dict.fromkeys(f.path[0] for f in fields_of(aggregations)) if n in split.schema.names]
     rows = find_rows(split, query, where=where)
     parts: list[Partial] = []
@@ -280,7 +286,7 @@ def aggregate_split(
 
 
 def _takes_codes(aggregations: Aggregations) -> bool:
-    """Whether texts may be codes of dictionaries: only where nothing but plain keys is made of them."""
+    """Return whether texts may be dictionary codes: only where plain keys are made of them."""
     return not aggregations.metrics and all(
         bucket.kind in _PLAIN and not bucket.sources and not bucket.field.is_json and _takes_codes(bucket.inside)
         for bucket in aggregations.buckets
@@ -288,7 +294,7 @@ def _takes_codes(aggregations: Aggregations) -> bool:
 
 
 def aggregate_rows(table: pa.Table, aggregations: Aggregations) -> Partial:
-    """What the rows of a table say. A column that the table lacks holds nulls."""
+    """Aggregate the rows of a table. A missing column holds nulls."""
     for missing in fields_of(aggregations):
         if missing.path[0] not in table.column_names:
             table = table.append_column(missing.path[0], pa.nulls(table.num_rows, _column_type(missing)))
@@ -296,7 +302,7 @@ def aggregate_rows(table: pa.Table, aggregations: Aggregations) -> Partial:
 
 
 def _column_type(field: Field) -> pa.DataType:
-    """A type of the column of a field, with nothing in it but the field."""
+    """Return the type of a field's column that contains only the field."""
     kind = pa.string() if field.is_json else field.type
     for key in () if field.is_json else reversed(field.path[1:]):
         kind = pa.struct([(key, kind)])
@@ -304,7 +310,7 @@ def _column_type(field: Field) -> pa.DataType:
 
 
 def merged(parts: Iterable[Partial]) -> Partial:
-    """The sum of partial results."""
+    """Return the sum of partial results."""
     by_place: dict[Place, list[pa.Table]] = {}
     for part in parts:
         for place, table in part.tables.items():
@@ -315,7 +321,7 @@ def merged(parts: Iterable[Partial]) -> Partial:
 def _group(
     table: pa.Table, aggregations: Aggregations, place: Place, keys: list[pa.Array]
 ) -> Iterator[tuple[Place, pa.Table]]:
-    """The tables of a group and of everything inside it. `keys` hold the rows' buckets so far."""
+    """Compute the tables of a group and of its sub-buckets. `keys` are the rows' buckets so far."""
     named = {f"k{i}": key for i, key in enumerate(keys)}
     yield place, _counted(named, table.num_rows)
     for metric in aggregations.metrics:
@@ -330,7 +336,7 @@ def _group(
 
 
 def _counted(keys: Mapping[str, pa.Array], rows: int) -> pa.Table:
-    """How many rows each combination of keys has. The first key is one and the same for all rows."""
+    """Count the rows of each combination of keys. The first key is the same for all rows."""
     first, *others = keys
     if not others and rows:
         return pa.table({first: pa.array([0], pa.int8()), "n": pa.array([rows], pa.int64())})
@@ -344,7 +350,9 @@ def _counted(keys: Mapping[str, pa.Array], rows: int) -> pa.Table:
 
 
 def _is_tallied(kind: pa.DataType) -> bool:
-    """Whether values of a type are counted by themselves. A sum over keys treats the many kinds of NaN in its own way."""
+    """Return whether values of a type are counted directly. Sums over keys treat the forms of NaN
+    separately.
+    """
     return is_text(kind) or pa.types.is_integer(kind) or pa.types.is_temporal(kind) or pa.types.is_boolean(kind)
 
 
@@ -376,7 +384,7 @@ def _metric(table: pa.Table, metric: Metric, keys: Mapping[str, pa.Array]) -> pa
 
 
 def _hits(table: pa.Table, metric: Metric, keys: Mapping[str, pa.Array]) -> pa.Table:
-    """The first rows of every group, with what they are ordered by."""
+    """Return the first rows of every group with their sort keys."""
     columns: dict[str, Any] = dict(keys)
     for number, (key, down) in enumerate(metric.sort):
         columns[f"sort {number} {'desc' if down else 'asc'}"] = values_of(table, key)
@@ -386,7 +394,7 @@ def _hits(table: pa.Table, metric: Metric, keys: Mapping[str, pa.Array]) -> pa.T
 
 
 def _first_hits(rows: pa.Table) -> pa.Table:
-    """The first rows of every group, as many as the table says; equal ones in the order of the rows."""
+    """Return the first rows of every group up to its size; ties in row order."""
     names = rows.column_names
     group = numbered_groups([rows.column(name) for name in names if name.startswith("k")], rows.num_rows)
     sort = [name for name in names if name.startswith("sort ")]
@@ -400,12 +408,14 @@ def _first_hits(rows: pa.Table) -> pa.Table:
 
 
 EXACT_VALUES = 100_000
-"""So many different values of one group are kept for its percentiles; of more, a digest is."""
+"""Number of distinct values of one group kept for its percentiles; above it a digest is kept."""
 _CENTROIDS = 2_000
 
 
 def _digest(values: pa.Table) -> pa.Table:
-    """Values and how often they occur, with those of large groups drawn together: finely at both ends (a t-digest)."""
+    """Return values with their frequencies; large groups are summarized as a t-digest, finely at
+    both ends.
+    """
     if values.num_rows <= EXACT_VALUES:
         return values
     keys = [name for name in values.column_names if name not in ("number", "n")]
@@ -423,7 +433,7 @@ def _digest(values: pa.Table) -> pa.Table:
 def _centroids(
     places: npt.NDArray[np.int64], values: npt.NDArray[np.float64], counts: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """Neighbouring values as their mean, and how many they stand for; few near both ends, many in the middle."""
+    """Combine neighbouring values to their mean and count: few near both ends, many in the middle."""
     if len(values) <= EXACT_VALUES:
         return places, values, counts
     share = (np.cumsum(counts) - counts / 2) / counts.sum()
@@ -434,7 +444,7 @@ def _centroids(
 
 
 def _summable(values: pa.Array) -> pa.Array:
-    """Numbers in a type whose sum cannot overflow; zeros where there is nothing to add up."""
+    """Return numbers in a type whose sum cannot overflow; zeros where there is nothing to add."""
     if pa.types.is_integer(values.type):
         return values.cast(pa.decimal128(38, 0))
     if pa.types.is_decimal(values.type):
