@@ -299,6 +299,22 @@ def test_files_targets_and_extras_exist() -> None:
     assert strange == []
 
 
+def test_source_files_exist() -> None:
+    """A file may be named by the end of its path, such as `log/commit.py`."""
+    files = [
+        f"/{path.relative_to(ROOT)}" for top in ("src", "tests", "tools", "bench") for path in (ROOT / top).rglob("*.*")
+    ]
+    named = re.compile(r"(?<![\w/<*])((?:[\w.-]+/)*\w+\.(?:py|java))\b")
+    strange = [
+        label(page, name)
+        for page in PAGES
+        for span in spans(page)
+        for name in named.findall(span)
+        if not any(file.endswith(f"/{name}") for file in files)
+    ]
+    assert strange == []
+
+
 def exists(name: str) -> bool:
     """Whether a path of the checkout exists; a test may be named without its ending, and with `::` and its function."""
     return (ROOT / name).exists() or (ROOT / f"{name}.py").exists()
