@@ -30,8 +30,8 @@ from bench.search import rounds
 from bench.slow_store import SlowStore
 from indextables import Table
 from indextables.cli.demo import OPTIONS, SCHEMA, log_lines
+from indextables.log.cache import PROCESS_CACHE
 from indextables.log.checkpoint.checkpointer import CHECKPOINTS
-from indextables.log.transaction_log import PROCESS_CACHE
 from indextables.splits.format.parquet import PAGE_BYTES, PAGE_ROWS, open_parquet
 from indextables.splits.read import page_rows
 from indextables.splits.search import search as split_search

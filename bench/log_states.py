@@ -15,6 +15,7 @@ from bench.log_tables import COLUMNS, SCHEMA, create_delta, delta_action, ours
 from bench.report import Report, timed_ms
 from indextables import Table
 from indextables.log.checkpoint.legacy import ListedFiles
+from indextables.log.context import LogContext
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.file_list import FILE_SCHEMA, to_actions
 from indextables.model.snapshot import Base, Snapshot
@@ -59,7 +60,7 @@ def create_with_state(path: Path, files: int, *, partitions: int = PARTITIONS) -
     table = Table.create(str(path), schema=SCHEMA, partition_columns=["day"])
     with table.transaction(check_splits=False) as tx:
         tx.add(ours(0))
-    log = TransactionLog(LocalStore(str(path)))
+    log = TransactionLog(LogContext(LocalStore(str(path))))
     header = log.newest().header
     listed = Snapshot(header, Base(header, ListedFiles(file_list(files, partitions=partitions))))
     log._checkpointer.write(listed)

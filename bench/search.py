@@ -29,8 +29,8 @@ from bench.report import Report, peak_mb, timed_ms
 from bench.slow_store import SlowStore
 from indextables import Table
 from indextables.cli.demo import OPTIONS, SCHEMA, log_lines
+from indextables.log.cache import PROCESS_CACHE
 from indextables.log.checkpoint.checkpointer import CHECKPOINTS
-from indextables.log.transaction_log import PROCESS_CACHE
 from indextables.model.file_list import to_actions
 from indextables.splits.read.cache import SplitCache
 

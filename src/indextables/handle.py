@@ -36,10 +36,11 @@ from indextables.errors import (
     VersionNotFoundError,
 )
 from indextables.log.checkpoint.checkpointer import CHECKPOINTS
+from indextables.log.context import LogContext, LogSettings
 from indextables.log.history import check_not_purged, version_at
 from indextables.log.replica import Replica
 from indextables.log.transaction import Changes
-from indextables.log.transaction_log import LogSettings, TransactionLog
+from indextables.log.transaction_log import TransactionLog
 from indextables.model import protocol as protocols
 from indextables.model.actions import AddAction, MetadataAction, ProtocolAction
 from indextables.model.arguments import Moment, to_epoch_ms, whole_number
@@ -70,7 +71,9 @@ def open_log(path: str, options: Mapping[str, object] | None, *, makes_folder: b
     store = open_store(spec) if makes_folder else open_table_store(spec)
     location = settings.group(log_keys.CheckpointSettings).replica_location
     replica = open_replica(location, store.url, settings) if location else None
-    return TransactionLog(store, log_settings(settings), background=CHECKPOINTS, replica=replica, place=spec)
+    return TransactionLog(
+        LogContext(store, log_settings(settings), background=CHECKPOINTS, replica=replica, place=spec)
+    )
 
 
 def open_replica(location: str, table: str, settings: Settings) -> Replica:

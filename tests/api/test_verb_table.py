@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from indextables import Table
 from indextables.errors import IndexTablesError, UnsupportedError
+from indextables.log.cache import PROCESS_CACHE
 from indextables.log.log_files import version_path
-from indextables.log.transaction_log import PROCESS_CACHE
 from indextables.model.actions import ProtocolAction
 from indextables.storage import spec
 from indextables.storage.store import ObjectInfo, PutOutcome, Store

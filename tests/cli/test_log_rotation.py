@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -19,8 +18,8 @@ import pytest
 from indextables import Table
 from indextables.errors import TableNotFoundError
 from tests.cli.calls import COMMAND
+from tests.support.logrotate import LOGROTATE, rotate
 
-LOGROTATE = shutil.which("logrotate", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
 WAIT_S = 60
 
 
@@ -118,13 +117,7 @@ def logrotate(log: Log, *modes: str) -> None:
     """One rotation by the real logrotate."""
     if LOGROTATE is None:
         pytest.skip("logrotate is not installed (apt-get install logrotate)")
-    rules = log.path.with_name("rotate.conf")
-    rules.write_text(
-        "\n".join([f"{log.path} {{", "rotate 9", "nomail", "su root root" if os.getuid() == 0 else "", *modes, "}\n"])
-    )
-    rules.chmod(0o600)
-    state = log.path.with_name("rotate.state")
-    subprocess.run([LOGROTATE, "--force", "--state", state, rules], check=True, capture_output=True, timeout=WAIT_S)
+    rotate(log.path, modes, keep=9)
 
 
 MODES = {

@@ -40,7 +40,8 @@ from indextables.errors import (
 from indextables.handle import TableHandle
 from indextables.log import log_files
 from indextables.log.cache import LogCache
-from indextables.log.transaction_log import LogSettings, TransactionLog
+from indextables.log.context import LogContext, LogSettings
+from indextables.log.transaction_log import TransactionLog
 from indextables.metrics import METRICS
 from indextables.model.actions import AddAction, MetadataAction, ProtocolAction, RemoveAction, SkipAction
 from indextables.model.schema import schema_to_json
@@ -541,7 +542,9 @@ def test_lost_races_wait_below_a_bound_that_doubles_and_the_first_retries_come_a
     racing = Racing(LocalStore(tmp_path), 9)
     racing.local_path = lambda path: None  # type: ignore[method-assign]
     retry = RetrySettings(max_attempts=20, base_delay_ms=100, max_delay_ms=1_000)
-    log = TransactionLog(racing, LogSettings(retry=retry), cache=LogCache(1 << 26), rng=Highest(), sleep=waits.append)
+    log = TransactionLog(
+        LogContext(racing, LogSettings(retry=retry), cache=LogCache(1 << 26), rng=Highest(), sleep=waits.append)
+    )
     table = Table(TableHandle(log, log.newest(), None))
     log.settings = LogSettings(retry=retry)
     assert append(table, "mine") == 10
@@ -556,8 +559,7 @@ def test_a_state_is_tried_as_often_and_waited_for_as_long_as_the_settings_say(tm
     retry = StateRetrySettings(max_attempts=4, base_delay_ms=100, max_delay_ms=250)
     waits: list[float] = []
     log = state_log(Spoiling(LocalStore(str(tmp_path)), log_files.MANIFESTS), state_retry=retry)
-    log.sleep, log.rng = waits.append, Highest()
-    log.__post_init__()
+    log.context.sleep, log.context.rng = waits.append, Highest()
     with pytest.raises(CheckpointValidationError):
         log.checkpoint()
     assert waits == [0.1, 0.2, 0.25, 0.25]
@@ -591,7 +593,7 @@ def test_the_bound_of_the_log_cache_is_the_setting_also_a_low_one(tmp_path: Path
     table_of(tmp_path, appends=1)
     program = f"""
 from indextables import Table
-from indextables.log.transaction_log import PROCESS_CACHE
+from indextables.log.cache import PROCESS_CACHE
 for bound in ("20k", "30k", "10k"):
     Table.open({str(tmp_path)!r}, options={{"transaction.cache.maxSize": bound}}).files()
     print(PROCESS_CACHE.max_bytes)

@@ -14,8 +14,9 @@ from pathlib import Path
 from indextables import errors
 from indextables.config.log import CheckpointSettings, RetentionSettings, StateWriteSettings
 from indextables.log.checkpoint.state_writer import Compact
+from indextables.log.context import LogContext, LogSettings
 from indextables.log.transaction import Changes
-from indextables.log.transaction_log import LogSettings, TransactionLog
+from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import AddAction
 from indextables.model.retention import HOUR_MS, RetentionPolicy
 from indextables.storage.local import LocalStore
@@ -32,7 +33,7 @@ def open_log(path: str) -> TransactionLog:
         state_write=StateWriteSettings(entries_per_manifest=20),
         retention=RetentionSettings(manifest_hours=MANIFESTS_KEPT_MS / HOUR_MS),
     )
-    return TransactionLog(LocalStore(path), settings)
+    return TransactionLog(LogContext(LocalStore(path), settings))
 
 
 def is_over(log: TransactionLog) -> bool:

@@ -30,7 +30,7 @@ def log_on(store: Store, *, interval: int = 1000) -> TransactionLog:
         state_write=StateWriteSettings(entries_per_manifest=4),
         retention=SHORT,
     )
-    log.now_ms = lambda: time.time_ns() // 1_000_000 + 5_000
+    log.context.now_ms = lambda: time.time_ns() // 1_000_000 + 5_000
     return log
 
 
@@ -47,7 +47,7 @@ def compact(log: TransactionLog) -> None:
 
 
 def clean(log: TransactionLog) -> None:
-    log._clean_up()
+    log.maintenance.clean_up()
 
 
 VERBS: dict[str, tuple[Callable[[TransactionLog], None], int]] = {

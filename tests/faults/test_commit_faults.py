@@ -135,7 +135,7 @@ def test_giving_up_after_other_writers_says_so(tmp_path: Path) -> None:
             append(open_on(self.inner), f"other{len(self.calls)}")
             return super().put_if_absent(path, data)
 
-    table.handle.log.store = Racing(inner)
+    table.handle.log.context.store = Racing(inner)
     with pytest.raises(ConflictError, match="were first 1 times") as caught:
         append(table, "new")
     assert "transaction.retry.maxAttempts" in caught.value.hint

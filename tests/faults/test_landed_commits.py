@@ -12,6 +12,7 @@ from indextables import Table
 from indextables.errors import CommitUnknownError, ConflictError, StorageError
 from indextables.handle import TableHandle, log_settings
 from indextables.log.cache import LogCache
+from indextables.log.context import LogContext
 from indextables.log.log_files import version_of, version_path
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import CommitInfo, ProtocolAction, SkipAction
@@ -61,7 +62,7 @@ class DamagedOnce(FaultyStore):
 def seen_through(store: Store, root: Path) -> Table:
     """The table as a process sees it that remembers nothing and reaches its files through a store."""
     settings = log_settings(Table.open(str(root)).settings)
-    log = TransactionLog(store, settings, cache=LogCache(1 << 26), sleep=lambda seconds: None)
+    log = TransactionLog(LogContext(store, settings, cache=LogCache(1 << 26), sleep=lambda seconds: None))
     return Table(TableHandle(log, log.newest(), None))
 
 

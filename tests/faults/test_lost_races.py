@@ -15,7 +15,8 @@ from indextables.config.log import RetrySettings
 from indextables.errors import AccessDeniedError, CommitUnknownError, ConflictError, StorageFullError
 from indextables.handle import TableHandle
 from indextables.log.cache import LogCache
-from indextables.log.transaction_log import LogSettings, TransactionLog
+from indextables.log.context import LogContext, LogSettings
+from indextables.log.transaction_log import TransactionLog
 from indextables.storage.local import LocalStore
 from indextables.storage.store import PutOutcome, Store
 from indextables.testing.faulty_store import Effect, Fault, FaultyStore
@@ -41,11 +42,13 @@ def racing_table(store: Store, races: int, *, retry: RetrySettings | None = None
     """A table whose writer loses races; its clock goes on by a tick at each look."""
     clock = itertools.count()
     log = TransactionLog(
-        Racing(store, races),
-        LogSettings(retry=retry or RetrySettings()),
-        cache=LogCache(1 << 26),
-        sleep=lambda seconds: None,
-        monotonic=lambda: next(clock) * tick_s,
+        LogContext(
+            Racing(store, races),
+            LogSettings(retry=retry or RetrySettings()),
+            cache=LogCache(1 << 26),
+            sleep=lambda seconds: None,
+            monotonic=lambda: next(clock) * tick_s,
+        )
     )
     table = Table(TableHandle(log, log.newest(), None))
     log.settings = LogSettings(retry=retry or RetrySettings())

@@ -16,6 +16,7 @@ from indextables import Table
 from indextables.errors import CommitUnknownError, IndexTablesError, RefusedError, TableExistsError, UnavailableError
 from indextables.handle import TableHandle
 from indextables.log.cache import LogCache
+from indextables.log.context import LogContext
 from indextables.log.transaction_log import TransactionLog
 from indextables.storage.local import LocalStore
 from indextables.storage.store import Store
@@ -56,7 +57,7 @@ class Far(FaultyStore):
 
 
 def opened(store: Store) -> Table:
-    log = TransactionLog(store, cache=LogCache(1 << 26), rng=random.Random(3), sleep=lambda seconds: None)
+    log = TransactionLog(LogContext(store, cache=LogCache(1 << 26), rng=random.Random(3), sleep=lambda seconds: None))
     return Table(TableHandle(log, log.fresh(), UNCHECKED))
 
 

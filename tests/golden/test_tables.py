@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from indextables.log.cache import LogCache
 from indextables.log.checkpoint.state_files import StateFiles
 from indextables.log.checkpoint.state_writer import Compact
+from indextables.log.context import LogContext
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import AddAction
@@ -21,7 +22,7 @@ from tests.golden.golden_tables import GoldenTable, for_each_table
 
 
 def open_log(path: Path) -> TransactionLog:
-    return TransactionLog(LocalStore(str(path)), cache=LogCache(1 << 26), sleep=lambda _: None)
+    return TransactionLog(LogContext(LocalStore(str(path)), cache=LogCache(1 << 26), sleep=lambda _: None))
 
 
 def copy_of(table: GoldenTable, tmp_path: Path) -> Path:

@@ -22,8 +22,9 @@ from indextables.config.log import (
 from indextables.config.upkeep import PurgeSettings
 from indextables.errors import CommitUnknownError, ConflictError, IndexTablesError, NotFoundError
 from indextables.log.cache import LogCache
+from indextables.log.context import LogContext, LogSettings
 from indextables.log.log_files import CLOCK, MANIFESTS, POINTER, version_path
-from indextables.log.transaction_log import LogSettings, TransactionLog
+from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import AddAction, CommitInfo, LogAction, MetadataAction
 from indextables.model.predicate import Predicate, bind, parse
 from indextables.model.protocol import NEW_TABLE_PROTOCOL
@@ -63,13 +64,15 @@ def open_log(store: Store, name: str, *, attempts: int = 4, now_ms: int = NOW_MS
     )
     ids = iter(f"{name}-{n}" for n in range(100))
     return TransactionLog(
-        store,
-        settings,
-        cache=LogCache(1 << 20),
-        now_ms=lambda: now_ms,
-        new_id=lambda: next(ids),
-        rng=random.Random(0),
-        sleep=lambda seconds: None,
+        LogContext(
+            store,
+            settings,
+            cache=LogCache(1 << 20),
+            now_ms=lambda: now_ms,
+            new_id=lambda: next(ids),
+            rng=random.Random(0),
+            sleep=lambda seconds: None,
+        )
     )
 
 

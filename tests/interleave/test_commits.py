@@ -11,14 +11,14 @@ import pytest
 
 from indextables.errors import CommitUnknownError, ConflictError
 from indextables.log.cleaning import Cleaner
-from indextables.log.commit import Committer
+from indextables.log.commit import Committer, _Put
 from indextables.log.log_files import LogListing, version_path
 from indextables.log.transaction import Changes
 from indextables.log.versions import VersionReader
 from indextables.model.actions import AddAction, CommitInfo, MetadataAction
 from indextables.model.protocol import NEW_TABLE_PROTOCOL
 from indextables.model.retention import RetentionPolicy
-from indextables.storage.store import PutOutcome, Store
+from indextables.storage.store import Store
 from indextables.testing.interleave import Content, explore
 from indextables.wire import version_file
 from tests.interleave import stepped_logs
@@ -61,7 +61,7 @@ def writer(name: str, *, attempts: int = 4, before: int = 0) -> Callable[[Store]
 def cleaner(store: Store) -> Any:
     """Checkpoints the table and deletes every version and state that the new state makes superfluous, at once."""
     log = open_log(store, "cleaner")
-    log._checkpointer.write(log.newest())
+    log.maintenance.checkpointer.write(log.newest())
     now = RetentionPolicy(log_ms=0, state_ms=0, checkpoint_ms=0, manifest_ms=0, versions=0, state_versions=0)
     steward = Cleaner(store, log.bases, now_ms=lambda: 1 << 60)
     return "deleted", len(steward.run(steward.plan(now)).deleted)
@@ -117,7 +117,8 @@ def test_two_writers_a_cleaner_and_one_fault() -> None:
 
 
 def test_without_looking_for_the_predecessor_r4_a_commit_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Committer, "_is_part_of_the_table", lambda *args: True)
+    monkeypatch.setattr(Committer, "_is_unchanged", lambda *args: True)
+    monkeypatch.setattr(Committer, "_continues_log", lambda *args: True)
     actors = {"cleaner": cleaner, "b": writer("b", before=1), "a": writer("a")}
     found = explore(actors, check, start=grown_table(), stop_at_first=True)
     assert found.violations
@@ -139,10 +140,10 @@ def test_without_a_strict_reader_r2_a_commit_is_lost(monkeypatch: pytest.MonkeyP
 
 
 def test_without_reading_back_r1_a_writer_is_told_the_wrong_thing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def trusting(self: Committer, offer: Any, txn_id: str) -> PutOutcome:
-        return self.store.put_if_absent(version_path(offer.version.version), offer.body)
+    def trusting(self: Committer, candidate: Any) -> _Put:
+        return _Put(self.context.store.put_if_absent(version_path(candidate.number), candidate.body))
 
-    monkeypatch.setattr(Committer, "_create", trusting)
-    monkeypatch.setattr(Committer, "_landed_version", lambda *args: None)
+    monkeypatch.setattr(Committer, "_put", trusting)
+    monkeypatch.setattr(Committer, "_find_landed_version", lambda *args: None)
     found = explore({"a": writer("a"), "b": writer("b")}, check, start=new_table(), faults=1, stop_at_first=True)
     assert found.violations

@@ -22,7 +22,7 @@ from indextables.model.column_names import NAME_KEY
 from indextables.model.conflicts import Operation
 from indextables.model.deletion_vector import vector_path
 from indextables.model.file_list import to_actions
-from indextables.model.protocol import upgraded
+from indextables.model.protocol import raise_protocol
 from indextables.operations import delete
 from indextables.operations.rewrite import SourceSplit
 from indextables.storage import vector_files
@@ -205,7 +205,7 @@ def alterer(store: Store) -> Any:
     """Gives a column another name."""
     log = open_log(store, "alterer")
     read = log.fresh()
-    protocol = upgraded(
+    protocol = raise_protocol(
         read.header.protocol, min_reader_version=4, min_writer_version=4, features=(protocols.COLUMN_MAPPING,)
     )
     metadata = msgspec.structs.replace(read.metadata, schema_string=ALTERED)

@@ -14,7 +14,6 @@ from indextables.errors import CommitUnknownError, ConflictError
 from indextables.log.cleaning import Cleaner
 from indextables.log.commit import Committer
 from indextables.log.transaction import Changes
-from indextables.log.transaction_log import TransactionLog
 from indextables.model import snapshot as snapshots
 from indextables.model.actions import AddAction
 from indextables.model.conflicts import Operation
@@ -50,7 +49,7 @@ def others(store: Store) -> Any:
     """Commit, checkpoint, and delete every version that the state makes superfluous."""
     log = open_log(store, "others")
     log.commit(log.newest(), Changes("WRITE", adds=[AddAction(path="others.split", size=1)]))
-    log._checkpointer.write(log.newest())
+    log.maintenance.checkpointer.write(log.newest())
     now = RetentionPolicy(log_ms=0, state_ms=0, checkpoint_ms=0, manifest_ms=0, versions=0, state_versions=0)
     steward = Cleaner(store, log.bases, now_ms=lambda: 1 << 60)
     return "deleted", len(steward.run(steward.plan(now)).deleted)
@@ -92,23 +91,23 @@ def test_a_writer_that_stops_anywhere_deletes_nothing_that_is_named(actor: Calla
 
 
 def test_without_doubting_a_short_memory_r13_a_live_split_is_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
-    def remembered(self: Committer, newest: Any, offer: Any, txn_id: str) -> int | None:
-        return offer.version.version if txn_id in newest.header.recent_txn_ids else None
+    def remembered(self: Committer, newest: Any, candidate: Any) -> int | None:
+        return candidate.number if candidate.txn_id in newest.header.recent_txn_ids else None
 
-    def trusting(self: TransactionLog, paths: Any, *, since: int) -> bool:
-        self.store.delete(paths)
+    def trusting(self: Committer, paths: Any, *, since: int) -> bool:
+        self.context.store.delete(paths)
         return True
 
-    monkeypatch.setattr(Committer, "_landed_version", remembered)
-    monkeypatch.setattr(TransactionLog, "discard", trusting)
+    monkeypatch.setattr(Committer, "_find_landed_version", remembered)
+    monkeypatch.setattr(Committer, "discard", trusting)
     assert explored(slow, grown_table(), faults=0, stop_at_first=True).violations
 
 
 def test_without_doubting_a_short_memory_r13_rows_stand_in_for_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even where nothing is deleted, the writer is told that nothing was committed."""
 
-    def remembered(self: Committer, newest: Any, offer: Any, txn_id: str) -> int | None:
-        return offer.version.version if txn_id in newest.header.recent_txn_ids else None
+    def remembered(self: Committer, newest: Any, candidate: Any) -> int | None:
+        return candidate.number if candidate.txn_id in newest.header.recent_txn_ids else None
 
-    monkeypatch.setattr(Committer, "_landed_version", remembered)
+    monkeypatch.setattr(Committer, "_find_landed_version", remembered)
     assert explored(slow, new_table(), faults=0, stop_at_first=True).violations

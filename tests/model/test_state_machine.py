@@ -16,9 +16,10 @@ from indextables.errors import CorruptTableError
 from indextables.log.cache import LogCache
 from indextables.log.checkpoint.state_files import StateFiles
 from indextables.log.checkpoint.state_writer import Compact
+from indextables.log.context import LogContext, LogSettings
 from indextables.log.create import create_table
 from indextables.log.transaction import Changes
-from indextables.log.transaction_log import LogSettings, TransactionLog
+from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import AddAction, MetadataAction
 from indextables.model.retention import RetentionPolicy
 from indextables.model.schema import schema_to_json
@@ -36,7 +37,9 @@ def open_log(store: LocalStore, kind: str = "avro", *, interval: int = 4) -> Tra
         compaction=CompactionSettings(max_manifests=4, tombstone_threshold=0.3),
     )
     return TransactionLog(
-        store, log_settings, cache=LogCache(1 << 24), now_ms=clock(), rng=random.Random(1), sleep=lambda _: None
+        LogContext(
+            store, log_settings, cache=LogCache(1 << 24), now_ms=clock(), rng=random.Random(1), sleep=lambda _: None
+        )
     )
 
 

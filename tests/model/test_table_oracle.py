@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from indextables import Table
-from indextables.log.transaction_log import TransactionLog
+from indextables.log.context import LogContext
 from tests.model import search_oracle as oracle
 
 ROWS = 240
@@ -151,7 +151,7 @@ def check_pages(table: Table, query: str, where: str | None, expected: list[Row]
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     now_ms = int(oracle.NOW.timestamp() * 1000)
-    monkeypatch.setattr(TransactionLog, "now_ms", lambda self: now_ms)
+    monkeypatch.setattr(LogContext, "now_ms", lambda self: now_ms)
 
 
 @pytest.mark.parametrize("layout", list(LAYOUTS))

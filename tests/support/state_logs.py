@@ -9,9 +9,10 @@ from typing import Any
 from indextables.config.log import CacheSettings, CheckpointSettings, StateRetrySettings
 from indextables.log.cache import LogCache
 from indextables.log.checkpoint.state_files import StateFiles
+from indextables.log.context import LogContext, LogSettings
 from indextables.log.create import create_table
 from indextables.log.transaction import Changes
-from indextables.log.transaction_log import LogSettings, TransactionLog
+from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import AddAction, MetadataAction
 from indextables.model.schema import schema_to_json
 from indextables.model.snapshot import Snapshot
@@ -28,12 +29,14 @@ def state_log(store: Store, *, cached: bool = True, **settings: Any) -> Transact
     """
     groups = {"checkpoint": CheckpointSettings(interval=1000), "state_retry": StateRetrySettings(max_attempts=3)}
     return TransactionLog(
-        store,
-        LogSettings(cache=CacheSettings(enabled=cached), **{**groups, **settings}),
-        cache=LogCache(1 << 26),
-        now_ms=clock(),
-        rng=random.Random(5),
-        sleep=lambda _: None,
+        LogContext(
+            store,
+            LogSettings(cache=CacheSettings(enabled=cached), **{**groups, **settings}),
+            cache=LogCache(1 << 26),
+            now_ms=clock(),
+            rng=random.Random(5),
+            sleep=lambda _: None,
+        )
     )
 
 

@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from indextables import AddAction, Table
 from indextables.config.log import CacheSettings, RetrySettings
 from indextables.handle import TableHandle
 from indextables.log.cache import LogCache
+from indextables.log.context import LogContext, LogSettings
 from indextables.log.create import create_table
-from indextables.log.transaction_log import LogSettings, TransactionLog
+from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import MetadataAction
 from indextables.model.schema import schema_to_json
 from indextables.storage.store import Store
@@ -40,7 +42,9 @@ def log_on(store: Store, *, attempts: int = 10, cached: bool = True) -> Transact
     """A log that neither sleeps nor shares its memory with other tests."""
     settings = LogSettings(retry=RetrySettings(max_attempts=attempts), cache=CacheSettings(enabled=cached))
     return TransactionLog(
-        store, settings, cache=LogCache(1 << 26), now_ms=clock(), rng=random.Random(7), sleep=lambda seconds: None
+        LogContext(
+            store, settings, cache=LogCache(1 << 26), now_ms=clock(), rng=random.Random(7), sleep=lambda seconds: None
+        )
     )
 
 
@@ -92,3 +96,8 @@ def merge(table: Table, sources: Iterable[str], target: str) -> int | None:
             tx.remove(f"splits/{name}.split")
         tx.add(split(target))
     return tx.version
+
+
+def move_log(table: Table, store: Store) -> None:
+    """Let a table read and write its log through another store."""
+    table.handle.log = TransactionLog(LogContext(replace(table.handle.log.context, store=store)))

@@ -12,8 +12,8 @@ from indextables.log.checkpoint.legacy import LegacyWriter
 from indextables.log.checkpoint.state_writer import Compact, StateWriter
 from indextables.log.cleaning import Cleaner
 from indextables.log.commit import Committer
+from indextables.log.maintenance import LogMaintenance
 from indextables.log.transaction import Changes
-from indextables.log.transaction_log import TransactionLog
 from indextables.log.versions import StoreClock
 from indextables.model import protocol, retention, values
 from indextables.operations import purge
@@ -59,7 +59,7 @@ RULES: dict[str, Rule] = {
     "R4": Rule(
         "nobody looks for the version before the one just created",
         f"{_MEET}/test_checkpoints.py::test_a_sleeping_writer_never_takes_a_number_that_was_used",
-        without(Committer, "_is_part_of_the_table", always(True)),
+        switches.without_predecessors,
         schedules(_SLEEPER, test_checkpoints.judge, start=test_checkpoints.start(), max_states=60_000),
         explores=True,
     ),
@@ -84,7 +84,7 @@ RULES: dict[str, Rule] = {
     "R8": Rule(
         "a state that fails is raised",
         f"{_LOG}/checkpoint/test_checkpoint.py::test_a_failed_state_never_fails_the_commit",
-        without(TransactionLog, "_keep_up", switches.unguarded),
+        without(LogMaintenance, "follow_up", switches.unguarded),
         switches.failed_state,
     ),
     "R9": Rule(
@@ -108,13 +108,13 @@ RULES: dict[str, Rule] = {
     "R12": Rule(
         "the protocol becomes what is asked for",
         "tests/unit/table/test_log_verbs.py::test_the_protocol_is_raised_and_never_lowered",
-        without(protocol, "upgraded", switches.lowered),
+        without(protocol, "raise_protocol", switches.lowered),
         lambda folder: test_log_verbs.test_the_protocol_is_raised_and_never_lowered(str(folder / "t")),
     ),
     "R13": Rule(
         "an id that is not remembered is taken for a commit that did not land",
         f"{_MEET}/test_stopped_writers.py::test_a_writer_that_stops_anywhere_deletes_nothing_that_is_named",
-        without(Committer, "_landed_version", switches.remembered_alone),
+        without(Committer, "_find_landed_version", switches.remembered_alone),
         switches.stopped_writer,
         explores=True,
     ),

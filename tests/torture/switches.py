@@ -19,17 +19,18 @@ from msgspec.structs import replace
 from indextables.config.log import CheckpointSettings, RetrySettings
 from indextables.errors import ConflictError
 from indextables.log import commit as committing
-from indextables.log import log_files, replay, transaction_log, versions
+from indextables.log import log_files, replay, versions
+from indextables.log import snapshots as logged_snapshots
 from indextables.log.checkpoint import checkpointer, legacy, manifests, state_reader, state_writer, verifier
 from indextables.log.checkpoint.checkpointer import Checkpointer
 from indextables.log.checkpoint.legacy import LegacyWriter
 from indextables.log.checkpoint.state_writer import StateWriter
 from indextables.log.checkpoint.verifier import CheckpointVerifier
 from indextables.log.cleaning import Cleaner
-from indextables.log.commit import CommitResult, Committer
+from indextables.log.commit import CommitResult, Committer, _Put
 from indextables.log.log_files import POINTER, LogListing, version_path
+from indextables.log.maintenance import LogMaintenance
 from indextables.log.transaction import Changes
-from indextables.log.transaction_log import TransactionLog
 from indextables.log.versions import VersionReader
 from indextables.model import conflicts, retention
 from indextables.model import snapshot as snapshots
@@ -42,7 +43,6 @@ from indextables.operations.merge import _Merge
 from indextables.operations.purge import Retention
 from indextables.operations.row_write import RowWrite
 from indextables.storage.local import LocalStore
-from indextables.storage.store import PutOutcome
 from indextables.table import planning
 from indextables.testing.faulty_store import Fault, FaultyStore, StoreWrapper
 from indextables.testing.interleave import explore
@@ -90,11 +90,17 @@ def schedules(
 
 
 def no_reading_back(patch: Patch) -> None:
-    def trusting(self: Committer, offer: Any, *_: Any, **__: Any) -> tuple[PutOutcome, None]:
-        return self.store.put_if_absent(version_path(offer.version.version), offer.body), None
+    def trusting(self: Committer, candidate: Any) -> _Put:
+        return _Put(self.context.store.put_if_absent(version_path(candidate.number), candidate.body))
 
-    patch.setattr(Committer, "_create", trusting)
-    patch.setattr(Committer, "_landed_version", always(None))
+    patch.setattr(Committer, "_put", trusting)
+    patch.setattr(Committer, "_find_landed_version", always(None))
+
+
+def without_predecessors(patch: Patch) -> None:
+    """No commit checks the version before it."""
+    patch.setattr(Committer, "_is_unchanged", always(True))
+    patch.setattr(Committer, "_continues_log", always(True))
 
 
 def lenient_reader(patch: Patch) -> None:
@@ -122,17 +128,17 @@ def blind_to_others(patch: Patch) -> None:
         wanted = {*self.removes, *chosen}
         return [action for action in to_actions(snapshot.all_files) if action.path in wanted]
 
-    patch.setattr(conflicts, "_reason", always(None))
+    patch.setattr(conflicts, "_decide", always(None))
     patch.setattr(Changes, "_removals", trusting)
 
 
 def told_as_conflict(self: Committer, *_: Any) -> ConflictError:
-    return ConflictError(f"Nothing was committed to {self.store.url}.")
+    return ConflictError(f"Nothing was committed to {self.context.store.url}.")
 
 
-def unguarded(self: TransactionLog, committed: CommitResult, read: Snapshot) -> None:
-    if self._checkpointer.is_due(committed.snapshot):
-        self._checkpointer.write(committed.snapshot, only_if_due=True)
+def unguarded(self: LogMaintenance, committed: CommitResult, read: Snapshot) -> None:
+    if self.checkpointer.is_due(committed.snapshot):
+        self.checkpointer.write(committed.snapshot, only_if_due=True)
 
 
 def failed_state(folder: Path) -> None:
@@ -195,17 +201,17 @@ def back_and_forth(folder: Path) -> None:
 
 def paths_alone(patch: Patch) -> None:
     """Whoever replaces a split does not say which of its rows were deleted when it was read, and is not asked."""
-    changes, reason = _Merge._changes, conflicts._reason
+    changes, summarize = _Merge._changes, conflicts._others_of_version
 
     def without_vectors(self: Any, outcomes: Any, live: Any) -> Any:
         return replace(changes(self, outcomes, live), vectors={})
 
-    def by_path(intent: Any, read: Any, theirs: Any) -> str | None:
+    def by_path(intent: Any, read: Any, theirs: Any) -> Any:
         bare = [replace(a, deletion_vector=None) if isinstance(a, AddAction) else a for a in theirs.actions]
-        return reason(intent, read, CommittedVersion(theirs.version, theirs.timestamp_ms, tuple(bare)))
+        return summarize(intent, read, CommittedVersion(theirs.version, theirs.timestamp_ms, tuple(bare)))
 
     patch.setattr(_Merge, "_changes", without_vectors)
-    patch.setattr(conflicts, "_reason", by_path)
+    patch.setattr(conflicts, "_others_of_version", by_path)
 
 
 def always_moved(patch: Patch) -> None:
@@ -259,8 +265,8 @@ def unchecked(cls: type[Retention], settings: Any, *, split_hours: Any, log_hour
     )
 
 
-def remembered_alone(self: Committer, newest: Snapshot, offer: Any, txn_id: str) -> int | None:
-    return offer.version.version if txn_id in newest.header.recent_txn_ids else None
+def remembered_alone(self: Committer, newest: Snapshot, candidate: Any) -> int | None:
+    return candidate.number if candidate.txn_id in newest.header.recent_txn_ids else None
 
 
 def stopped_writer(_: Path) -> None:
@@ -272,18 +278,17 @@ def stopped_writer(_: Path) -> None:
 
 
 def deleted_at_once(self: Committer, paths: Any, *, since: int) -> bool:
-    self.store.delete(paths)
+    self.context.store.delete(paths)
     return True
 
 
 def every_table_the_same(patch: Patch) -> None:
-    for module in (committing, transaction_log, planning):
+    for module in (committing, logged_snapshots, planning):
         patch.setattr(module, "is_same_table", always(True))
 
 
 def listed_version_alone(patch: Patch) -> None:
-    whole = Committer._is_part_of_the_table
-    patch.setattr(Committer, "_is_part_of_the_table", lambda self, listed_version, *_: whole(self, listed_version))
+    patch.setattr(Committer, "_continues_log", lambda self, basis, _: self._is_unchanged(basis.listed_version))
 
 
 def blind_to_drops(patch: Patch) -> None:
@@ -300,7 +305,8 @@ def ten_attempts(patch: Patch) -> None:
     begin = Committer.commit
 
     def impatient(self: Committer, *args: Any, **named: Any) -> CommitResult:
-        return begin(replace(self, retry=RetrySettings(max_attempts=10)), *args, **named)
+        self.context.settings = replace(self.context.settings, retry=RetrySettings(max_attempts=10))
+        return begin(self, *args, **named)
 
     patch.setattr(Committer, "commit", impatient)
 

@@ -20,8 +20,7 @@ from msgspec.structs import replace
 from indextables import Table, config
 from indextables.commands import sql
 from indextables.errors import AccessDeniedError, BadFileError, InvalidInputError
-from indextables.log.cache import KindBounds, LogCache
-from indextables.log.transaction_log import PROCESS_CACHE
+from indextables.log.cache import PROCESS_CACHE, KindBounds, LogCache
 from indextables.pools import WRITES
 from indextables.query.explain import ScanReport
 from indextables.splits.format.source import coalesce, cut

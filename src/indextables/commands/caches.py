@@ -33,8 +33,7 @@ from indextables.commands.statement import (
 from indextables.config.splits import SplitCacheSettings
 from indextables.errors import IndexTablesError, InvalidInputError, NotFoundError, StorageError
 from indextables.handle import open_log
-from indextables.log.cache import CacheStats
-from indextables.log.transaction_log import PROCESS_CACHE
+from indextables.log.cache import PROCESS_CACHE, CacheStats
 from indextables.model.predicate import Predicate
 from indextables.model.schema import find_column
 from indextables.splits.read.cache import SplitCache

@@ -31,8 +31,8 @@ from indextables.commands.statement import (
 )
 from indextables.config import VERSION
 from indextables.config.splits import SplitCacheSettings
+from indextables.log.cache import PROCESS_CACHE
 from indextables.log.history import ACTION_ROW_SCHEMA
-from indextables.log.transaction_log import PROCESS_CACHE
 from indextables.metrics import METRICS, PREFIX, PROFILER, SKIPPED
 from indextables.model.predicate import Predicate
 from indextables.operations.jobs import JOBS

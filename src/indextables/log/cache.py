@@ -17,6 +17,7 @@ A kind may have bounds of its own: how many entries of it are held, and for how 
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import Counter, OrderedDict
@@ -27,6 +28,7 @@ from msgspec import Struct
 
 from indextables.config.log import CacheSettings
 from indextables.errors import InvalidInputError
+from indextables.metrics import METRICS
 
 _HELD_IN = {
     "protocol": ("snapshots", "states", "checkpoints"),
@@ -261,3 +263,9 @@ def _of_table(counts: Counter[tuple[str, str]], table: str | None) -> dict[str, 
         if table in (None, owner):
             sums[kind] += count
     return dict(sums)
+
+
+PROCESS_CACHE = LogCache(0)
+"""The cache of this process. Its bound is the highest that a log of this process was opened with."""
+os.register_at_fork(after_in_child=PROCESS_CACHE.renew_lock)
+METRICS.collectors.append(PROCESS_CACHE.figures)

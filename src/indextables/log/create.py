@@ -20,7 +20,7 @@ from indextables.errors import (
     TableNotFoundError,
 )
 from indextables.log import log_files
-from indextables.log.commit import take_back
+from indextables.log.commit import delete_version
 from indextables.log.log_files import being_dropped, list_log
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import CommitInfo, LogAction, MetadataAction, ProtocolAction
@@ -116,7 +116,7 @@ def _confirmed(log: TransactionLog, metadata: MetadataAction, txn_id: str, *, ex
     snapshot = log.reload()
     if txn_id in snapshot.header.recent_txn_ids or snapshot.metadata.id == metadata.id:
         return snapshot
-    take_back(log.reader, 0, txn_id)
+    delete_version(log.reader, 0, txn_id)
     return _existing(log, metadata, exist_ok=exist_ok)
 
 

@@ -16,7 +16,7 @@ from indextables.config import bare_key
 from indextables.config.indexing import DEFAULT_OPERATOR
 from indextables.model.actions import AddAction, CommitInfo, LogAction, MetadataAction, ProtocolAction
 from indextables.model.conflicts import Intent, Operation
-from indextables.model.protocol import default_operator, is_shared, names_parquet_splits, taken_over, with_mapping
+from indextables.model.protocol import default_operator, is_shared, names_parquet_splits, take_over, with_mapping
 from indextables.model.snapshot import Snapshot
 
 
@@ -61,7 +61,7 @@ class TakeoverProposal(Struct, frozen=True):
         current = snapshot.header.protocol
         is_old = self.raises_old and not names_parquet_splits(current)
         if planned.actions and (is_shared(current) or (is_old and planned.info.operation != Operation.PROTOCOL)):
-            protocol = taken_over(protocol)
+            protocol = take_over(protocol)
         for mapping in {a.doc_mapping_json for a in planned.actions if isinstance(a, AddAction)}:
             protocol = with_mapping(protocol, mapping or "")
         given = next((a for a in planned.actions if isinstance(a, MetadataAction)), snapshot.metadata)

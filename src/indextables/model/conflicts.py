@@ -126,42 +126,106 @@ class Conflict(Struct, frozen=True):
     retry_helps: bool
 
 
+class _Others(Struct, frozen=True):
+    """What other writers committed since a writer read the table, as far as it matters to an intent."""
+
+    version: int
+    gone: frozenset[str]
+    """Splits that ours replaces or deletes rows of, and that are no longer live."""
+    changed: frozenset[str]
+    """Splits that ours replaces, and that have another deletion vector than was read."""
+    arrivals: pa.Table | None
+    """The files with new rows; None where the keys of ours do not matter."""
+    doubled: frozenset[str]
+    """Paths that ours adds and that are live already."""
+    purged: frozenset[str]
+    """Paths that ours adds and that a purge has taken for orphans."""
+    may_have_purged: bool
+    """Whether a purge may have deleted splits that ours adds or revives."""
+    has_new_files: bool
+    metadata: MetadataAction | None
+    """Other metadata than was read; None where nothing but recorded doc mappings differs."""
+
+
 def find_conflict(intent: Intent, read: MetadataAction | None, theirs: Sequence[CommittedVersion]) -> Conflict | None:
-    """Return the first conflict with what was committed since `read`, or None if the commit may be
-    rebased.
-    """
+    """Return the first conflict of an intent with what was committed since `read`; None if it may be rebased."""
     for version in theirs:
-        reason = _reason(intent, read, version)
-        if reason is not None:
-            return Conflict(version.version, reason, retry_helps=True)
+        conflict = _decide(intent, read, _others_of_version(intent, read, version))
+        if conflict is not None:
+            return conflict
     return None
 
 
 def find_difference(intent: Intent, read: Snapshot, newest: Snapshot) -> Conflict | None:
-    """Make the same decision if the versions in between are gone, by comparing the read snapshot
-    with the current one.
-    """
+    """Decide the same where the versions in between are gone: by what was read against what is there now."""
+    return _decide(intent, read.metadata, _others_of_snapshots(intent, read, newest))
+
+
+def _decide(intent: Intent, read: MetadataAction | None, others: _Others) -> Conflict | None:
+    """The decision table: the first rule that applies gives the reason."""
+    changes_metadata = others.metadata is not None
+    other_layout = others.metadata is not None and read is not None and layout(others.metadata) != layout(read)
+    reason = None
+    if others.gone:
+        reason = f"{_some(others.gone)} no longer part of the table"
+    elif others.changed:
+        reason = f"{_some(others.changed)} changed: rows of it were deleted"
+    elif _may_hold(intent.keys, others.arrivals, read):
+        reason = "rows were added that can have the same keys"
+    elif others.doubled:
+        reason = f"{_some(others.doubled)} already part of the table"
+    elif others.purged:
+        reason = f"{_some(others.purged)} taken for an orphan and purged"
+    elif others.may_have_purged:
+        reason = "splits were purged concurrently"
+    elif intent.reindexes and others.has_new_files:
+        reason = "rows were added"
+    elif intent.sets_metadata and changes_metadata:
+        reason = "the metadata was changed too"
+    elif intent.writes_data and other_layout:
+        reason = "the schema, the partitioning or the index was changed"
+    return Conflict(others.version, reason, retry_helps=True) if reason else None
+
+
+def _others_of_version(intent: Intent, read: MetadataAction | None, theirs: CommittedVersion) -> _Others:
+    """Summarize one version of another writer."""
+    again = intent.replaces & theirs.added
+    is_purge = theirs.info.operation == Operation.PURGE
+    metadata = next((a for a in reversed(theirs.actions) if isinstance(a, MetadataAction)), None)
+    if metadata is not None and read is not None and _only_records(metadata, read):
+        metadata = None
+    return _Others(
+        version=theirs.version,
+        gone=(intent.replaces | intent.masks) & (theirs.removed - theirs.added),
+        changed=frozenset(path for path in again if theirs.vectors[path] != intent.vectors.get(path)),
+        arrivals=from_actions(_arrivals(theirs)) if intent.keys is not None else None,
+        doubled=intent.adds & theirs.added,
+        purged=intent.adds & theirs.removed if is_purge else frozenset(),
+        may_have_purged=is_purge and intent.revives,
+        has_new_files=bool(theirs.added),
+        metadata=metadata,
+    )
+
+
+def _others_of_snapshots(intent: Intent, read: Snapshot, newest: Snapshot) -> _Others:
+    """Summarize all that was committed between two snapshots."""
     needs_files = intent.replaces or intent.adds or intent.reindexes or intent.masks
     live = _vectors(newest) if needs_files else {}
-    gone = (intent.replaces | intent.masks) - live.keys()
-    reason = None
-    if gone:
-        reason = f"{_some(gone)} no longer part of the table"
-    elif changed := _changed(intent, live, _vectors(read)):
-        reason = f"{_some(changed)} changed: rows of it were deleted"
-    elif intent.keys is not None and _may_hold(intent.keys, files_not_in(newest, read), newest.metadata):
-        reason = _SAME_KEYS
-    elif doubled := intent.adds & live.keys():
-        reason = f"{_some(frozenset(doubled))} already part of the table"
-    elif (intent.adds or intent.revives) and newest.header.txns.get(PURGE_TXN) != read.header.txns.get(PURGE_TXN):
-        reason = "splits were purged meanwhile, and the log does not say which any more"
-    elif intent.sets_metadata and without_registry(newest.metadata) != without_registry(read.metadata):
-        reason = "the metadata was changed too"
-    elif intent.reindexes and live:
-        reason = "rows were added"
-    elif intent.writes_data and layout(newest.metadata) != layout(read.metadata):
-        reason = _OTHER_LAYOUT
-    return Conflict(newest.version, reason, retry_helps=True) if reason else None
+    before = _vectors(read) if intent.replaces else {}
+    kept = intent.replaces & live.keys()
+    is_purged = newest.header.txns.get(PURGE_TXN) != read.header.txns.get(PURGE_TXN)
+    is_changed = without_registry(newest.metadata) != without_registry(read.metadata)
+    return _Others(
+        version=newest.version,
+        gone=(intent.replaces | intent.masks) - live.keys(),
+        changed=frozenset(path for path in kept if live[path] != intent.vectors.get(path, before.get(path))),
+        arrivals=files_not_in(newest, read) if intent.keys is not None else None,
+        doubled=intent.adds & live.keys(),
+        purged=frozenset(),
+        may_have_purged=is_purged and bool(intent.adds or intent.revives),
+        has_new_files=bool(live),
+        metadata=newest.metadata if is_changed else None,
+    )
 
 
 def _vectors(snapshot: Snapshot) -> dict[str, str | None]:
@@ -169,61 +233,21 @@ def _vectors(snapshot: Snapshot) -> dict[str, str | None]:
     return dict(zip(files.column("path").to_pylist(), files.column("deletion_vector").to_pylist(), strict=True))
 
 
-def _changed(intent: Intent, live: Mapping[str, str | None], read: Mapping[str, str | None]) -> frozenset[str]:
-    """Return the replaced splits whose vector differs from the one that was read."""
-    return frozenset(path for path in intent.replaces if live[path] != intent.vectors.get(path, read.get(path)))
-
-
-def _may_hold(keys: Predicate, files: pa.Table, metadata: MetadataAction) -> bool:
+def _may_hold(keys: Predicate | None, files: pa.Table | None, metadata: MetadataAction | None) -> bool:
+    if keys is None or files is None or metadata is None or not files.num_rows:
+        return False
     columns = tuple(metadata.partition_columns or ())
-    return bool(files.num_rows) and bool(np.asarray(may_match(keys, files, partition_columns=columns)).any())
+    return bool(np.asarray(may_match(keys, files, partition_columns=columns)).any())
 
 
 def _arrivals(theirs: CommittedVersion) -> list[AddAction]:
-    """Return the files with rows that may be new to the table.
+    """Return the files with rows that may not have been in the table right before.
 
-    Restored files were in the table before, and their actions are the same as then.
+    A restoration brings back files that were in the table once, and whose actions are those of that time.
     """
     if theirs.info.operation == Operation.RESTORE:
         return [action for action in theirs.actions if isinstance(action, AddAction)]
     return files_of_new_rows(theirs)
-
-
-_SAME_KEYS = "rows were added that can have the same keys"
-
-
-def _reason(intent: Intent, read: MetadataAction | None, theirs: CommittedVersion) -> str | None:
-    gone = (intent.replaces | intent.masks) & (theirs.removed - theirs.added)
-    if gone:
-        return f"{_some(gone)} no longer part of the table"
-    again = intent.replaces & theirs.added
-    other = frozenset(path for path in again if theirs.vectors[path] != intent.vectors.get(path))
-    if other:
-        return f"{_some(other)} changed: rows of it were deleted"
-    if intent.keys is not None and read is not None and _may_hold(intent.keys, from_actions(_arrivals(theirs)), read):
-        return _SAME_KEYS
-    doubled = intent.adds & theirs.added
-    if doubled:
-        return f"{_some(doubled)} already part of the table"
-    if theirs.info.operation == Operation.PURGE:
-        conflicting = intent.adds & theirs.removed
-        if conflicting:
-            return f"{_some(conflicting)} taken for an orphan and purged"
-        if intent.revives:
-            return "splits were purged meanwhile"
-    if intent.reindexes and theirs.added:
-        return "rows were added"
-    changed = next((a for a in reversed(theirs.actions) if isinstance(a, MetadataAction)), None)
-    if changed is None or (read is not None and _only_records(changed, read)):
-        return None
-    if intent.sets_metadata:
-        return "the metadata was changed too"
-    if intent.writes_data and read is not None and layout(changed) != layout(read):
-        return _OTHER_LAYOUT
-    return None
-
-
-_OTHER_LAYOUT = "the schema, the partitioning or the index was changed"
 
 
 def layout(metadata: MetadataAction) -> tuple[str, tuple[str, ...], dict[str, str]]:

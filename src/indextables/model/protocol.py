@@ -135,15 +135,20 @@ def default_operator(protocol: ProtocolAction) -> str:
     return "or" if names_parquet_splits(protocol) else "and"
 
 
-def taken_over(protocol: ProtocolAction) -> ProtocolAction:
+def take_over(protocol: ProtocolAction) -> ProtocolAction:
     """Return the protocol of a shared table after our first write: engines that cannot read our
     splits refuse it.
     """
-    return upgraded(
+    return add_features(protocol, AVRO_STATE, PARQUET_SPLITS)
+
+
+def add_features(protocol: ProtocolAction, *features: str) -> ProtocolAction:
+    """Return the protocol raised to the newest version, with these features."""
+    return raise_protocol(
         protocol,
         min_reader_version=SUPPORTED_VERSION,
         min_writer_version=SUPPORTED_VERSION,
-        features=(AVRO_STATE, PARQUET_SPLITS),
+        features=features,
     )
 
 
@@ -157,7 +162,9 @@ def with_mapping(protocol: ProtocolAction, doc_mapping_json: str) -> ProtocolAct
     known = set(protocol.reader_features or ()) & set(protocol.writer_features or ())
     if known.issuperset(features):
         return protocol
-    return upgraded(protocol, min_reader_version=FEATURES_SINCE, min_writer_version=FEATURES_SINCE, features=features)
+    return raise_protocol(
+        protocol, min_reader_version=FEATURES_SINCE, min_writer_version=FEATURES_SINCE, features=features
+    )
 
 
 def has_vectors(protocol: ProtocolAction) -> bool:
@@ -168,7 +175,7 @@ def has_vectors(protocol: ProtocolAction) -> bool:
 
 def with_vectors(protocol: ProtocolAction) -> ProtocolAction:
     """Return the protocol for deletion vectors: readers without support refuse the table."""
-    return upgraded(
+    return raise_protocol(
         protocol,
         min_reader_version=FEATURES_SINCE,
         min_writer_version=FEATURES_SINCE,
@@ -187,7 +194,7 @@ def with_tags(protocol: ProtocolAction) -> ProtocolAction:
     )
 
 
-def upgraded(
+def raise_protocol(
     current: ProtocolAction, *, min_reader_version: int, min_writer_version: int, features: tuple[str, ...] = ()
 ) -> ProtocolAction:
     """Return the protocol raised to at least these versions and features."""
@@ -234,7 +241,7 @@ def newer_than(protocol: ProtocolAction, version: int, *, files: int) -> list[st
     return sorted(named - known - _LEFT_BEHIND - unused)
 
 
-def lowered(protocol: ProtocolAction, version: int) -> ProtocolAction:
+def lower_protocol(protocol: ProtocolAction, version: int) -> ProtocolAction:
     """Return the protocol lowered to an older version, with the features that it knows."""
     known = {feature for since, features in _FEATURES_BY_VERSION.items() if since <= version for feature in features}
 

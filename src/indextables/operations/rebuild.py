@@ -351,12 +351,9 @@ def rebuild(planned: RebuildPlan, log: TransactionLog, *, engine_info: str) -> R
     # A name that was dropped must not be given to another column as it is: in doubt the feature stays.
     doubtful = len({split.description.origin.schema for split in layout.splits if split.description.origin}) > 1
     features = protocols.EVOLUTION if doubtful or _were_altered([layout.schema_json]) else ()
-    newest = protocols.SUPPORTED_VERSION
     first = FirstVersion(
         operation=Operation.REPAIR,
-        protocol=protocols.upgraded(
-            protocols.NEW_TABLE_PROTOCOL, min_reader_version=newest, min_writer_version=newest, features=features
-        ),
+        protocol=protocols.add_features(protocols.NEW_TABLE_PROTOCOL, *features),
         actions=planned.adds,
         parameters={"splits": planned.valid_splits},
     )

@@ -104,13 +104,6 @@ def run_salvage(planned: SalvagePlan, log: TransactionLog, *, engine_info: str) 
     """Write the version that completes the table, and its state."""
     found = planned.salvaged
     header = found.snapshot.header
-    newest = protocols.SUPPORTED_VERSION
-    protocol = protocols.upgraded(
-        header.protocol,
-        min_reader_version=newest,
-        min_writer_version=newest,
-        features=(protocols.AVRO_STATE, protocols.PARQUET_SPLITS),
-    )
     removed = tuple(RemoveAction(path=left.path, deletion_timestamp=log.now_ms()) for left in found.left_out)
     without = replay(found.snapshot, [CommittedVersion(found.newest, header.timestamp_ms, removed)])
     log.adopt(
@@ -119,7 +112,7 @@ def run_salvage(planned: SalvagePlan, log: TransactionLog, *, engine_info: str) 
             Operation.REPAIR,
             keep_empty=True,
             metadata=found.snapshot.metadata,
-            protocol=protocol,
+            protocol=protocols.take_over(header.protocol),
             parameters={"missing": list(found.missing[:_SHOWN]), "splits": len(found.adds)},
             engine_info=engine_info,
         ),
@@ -203,10 +196,7 @@ def _with_metadata_of_splits(
     if protocol == protocols.LEGACY_PROTOCOL:  # the one that was recorded is lost with version 0
         masked = files.column("deletion_vector").null_count < files.num_rows
         features = (*protocols.EVOLUTION, protocols.DELETION_VECTORS) if masked else protocols.EVOLUTION
-        newest = protocols.SUPPORTED_VERSION
-        protocol = protocols.upgraded(
-            protocols.NEW_TABLE_PROTOCOL, min_reader_version=newest, min_writer_version=newest, features=features
-        )
+        protocol = protocols.add_features(protocols.NEW_TABLE_PROTOCOL, *features)
     header = replace(snapshot.header, metadata=metadata, protocol=protocol)
     return replace(snapshot, header=header)
 

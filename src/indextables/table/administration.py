@@ -114,7 +114,7 @@ class Administration:
                 path=table.path,
                 features=blocking,
             )
-        lowered = protocols.lowered(old, to)
+        lowered = protocols.lower_protocol(old, to)
         configuration = {**(snapshot.metadata.configuration or {}), **(_OLD_FORMS if to == 3 else _OLDEST_FORMS)}
         metadata = replace(snapshot.metadata, configuration=configuration)
         changes = Changes(Operation.DOWNGRADE, protocol=lowered, metadata=metadata, engine_info=ENGINE_INFO)

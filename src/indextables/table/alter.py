@@ -202,10 +202,7 @@ class ColumnChange:
         old = without_registry(table.snapshot.metadata)
         protocol = table.protocol
         if features:
-            newest = protocols.SUPPORTED_VERSION
-            protocol = protocols.upgraded(
-                protocol, min_reader_version=newest, min_writer_version=newest, features=features
-            )
+            protocol = protocols.add_features(protocol, *features)
         metadata = self._changed(old, edits, options or {})
         if metadata == old:
             return table.version

@@ -65,14 +65,9 @@ def reindex(
         return _rewritten(newest, tuple(names), metadata, where, dry_run=True, progress=progress, execute=execute)
     table.show(newest.snapshot)
     if metadata != old:
-        newest_version = protocols.SUPPORTED_VERSION
         exact = any(c.exact for c in decided_columns(schema_from_json(metadata.schema_string)))
-        protocol = protocols.upgraded(
-            table.protocol,
-            min_reader_version=newest_version,
-            min_writer_version=newest_version,
-            features=(protocols.DECISIONS, *([protocols.EXACT_FIELDS] if exact else [])),
-        )
+        features = (protocols.DECISIONS, protocols.EXACT_FIELDS) if exact else (protocols.DECISIONS,)
+        protocol = protocols.add_features(table.protocol, *features)
         table.commit(
             Changes(
                 Operation.REINDEX,

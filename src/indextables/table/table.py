@@ -660,7 +660,7 @@ class Table:
 
             t.upgrade_protocol(min_reader_version=4, min_writer_version=4)
         """
-        protocol = protocols.upgraded(
+        protocol = protocols.raise_protocol(
             self.protocol,
             min_reader_version=min_reader_version,
             min_writer_version=min_writer_version,

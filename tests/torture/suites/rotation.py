@@ -14,11 +14,11 @@ from pathlib import Path
 
 from indextables import Table
 from indextables.errors import TableNotFoundError
+from tests.support.logrotate import LOGROTATE, rotate
 from tests.torture.stage import fresh_folder
 from tests.torture.suite import Tally
 
 COMMAND = str(Path(sys.executable).with_name("indextables"))
-LOGROTATE = shutil.which("logrotate", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
 END_S = 60.0
 """The longest that a follower takes for what is left after the last line was written."""
 
@@ -140,12 +140,7 @@ class _Log:
 
     def logrotate(self) -> None:
         """The real one, in one mode for a round: it does not find its files again in another."""
-        assert LOGROTATE is not None
-        user = ["su root root"] if os.getuid() == 0 else []
-        rules = self.folder / "rotate.conf"
-        rules.write_text("\n".join([f"{self.path} {{", "rotate 999", *user, *self.modes, "}\n"]))
-        rules.chmod(0o600)
-        subprocess.run([LOGROTATE, "--force", "--state", self.folder / "state", rules], check=True, capture_output=True)
+        rotate(self.path, self.modes, keep=999)
 
     def pack(self) -> None:
         """Pack a rotated file that is not written to any more, as logrotate does: a new file with the old time."""

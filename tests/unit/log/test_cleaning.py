@@ -28,7 +28,7 @@ SHORT = RetentionSettings(state_versions=1, state_hours=0, manifest_hours=0, log
 def later_log(path: Path | str, **settings: Any) -> TransactionLog:
     """The log seen by a clock that is a little ahead, so that what was just written has an age."""
     log = state_log(LocalStore(str(path)), **settings)
-    log.now_ms = lambda: time.time_ns() // 1_000_000 + 5_000
+    log.context.now_ms = lambda: time.time_ns() // 1_000_000 + 5_000
     return log
 
 
@@ -112,7 +112,7 @@ def test_failed_deletions_are_reported_or_raised(tmp_path: Path) -> None:
     prepared(tmp_path)
     faulty = FaultyStore(LocalStore(str(tmp_path)), [Fault("delete", times=99)])
     log = state_log(faulty)
-    log.now_ms = lambda: time.time_ns() // 1_000_000 + 5_000
+    log.context.now_ms = lambda: time.time_ns() // 1_000_000 + 5_000
     plan = log.cleaner().plan(NOTHING_KEPT)
     report = log.cleaner().run(plan)
     assert report.deleted == ()

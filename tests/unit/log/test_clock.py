@@ -15,7 +15,7 @@ import pytest
 from indextables import Table, sql
 from indextables.errors import CleanupError, RefusedError
 from indextables.log import log_files
-from indextables.log.transaction_log import PROCESS_CACHE
+from indextables.log.cache import PROCESS_CACHE
 from indextables.log.versions import MOST_SKEW_MS, bounded_time
 from tests.support.rows import ids, rows, table_of
 from tests.support.stores import age, contents
@@ -32,7 +32,7 @@ def opened(path: Path, *, off_ms: int = 0, **options: object) -> Table:
     """The table on a machine whose clock is off."""
     PROCESS_CACHE.invalidate()
     table = Table.open(str(path), options=options)
-    table.handle.log.now_ms = clock(off_ms)
+    table.handle.log.context.now_ms = clock(off_ms)
     return table
 
 
@@ -117,7 +117,7 @@ def test_a_process_whose_clock_was_set_right_goes_on_from_the_stores_time(tmp_pa
     table_of(path)
     table = opened(path, off_ms=40 * DAY_MS)
     table.append(rows(range(10)))
-    table.handle.log.now_ms = clock(0)
+    table.handle.log.context.now_ms = clock(0)
     table.append(rows(range(10, 20)))
     body = (path / log_files.version_path(2)).read_bytes()
     recorded = json.loads(gzip.decompress(body).splitlines()[0])["commitInfo"]["timestamp"]

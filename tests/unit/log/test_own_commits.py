@@ -14,8 +14,9 @@ import pytest
 
 from indextables import Table
 from indextables.config.log import CacheSettings
+from indextables.log.context import LogContext, LogSettings
 from indextables.log.log_files import version_path
-from indextables.log.transaction_log import LogSettings, TransactionLog
+from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import AddAction
 from indextables.storage.local import LocalStore
 from indextables.testing.faulty_store import CountingStore
@@ -47,7 +48,7 @@ def test_a_process_that_caches_snapshots_reads_its_own_appends(path: str) -> Non
 def log_with_other_keys(path: str) -> TransactionLog:
     """A log of the same URL that was opened with other credentials, and so has cache entries of its own."""
     settings = LogSettings(cache=CacheSettings(expiration_seconds=300))
-    return TransactionLog(LocalStore(path), settings, place="other keys")
+    return TransactionLog(LogContext(LocalStore(path), settings, place="other keys"))
 
 
 def append_rows(table: Table) -> None:
@@ -135,7 +136,7 @@ def test_reading_after_an_own_commit_costs_no_request(path: str) -> None:
     table = Table.create(path, schema=SCHEMA, options=CACHED)
     append(table, "a")
     counting = CountingStore(table.handle.log.store)
-    table.handle.log.store = counting
+    table.handle.log.context.store = counting
     assert table.handle.log.newest().version == 1
     assert not counting.costs.requests.total()
 

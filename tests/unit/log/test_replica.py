@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 from indextables import Table
 from indextables.cli.app import app
 from indextables.errors import IndexTablesError, InvalidInputError, RefusedError
+from indextables.log.cache import PROCESS_CACHE
 from indextables.log.checkpoint.checkpointer import CHECKPOINTS
 from indextables.log.log_files import version_path
 from indextables.log.replica import folder_of
-from indextables.log.transaction_log import PROCESS_CACHE
 from indextables.wire import version_file
 from tests.support.rows import ids, rows, table_of
 from tests.support.stores import age, contents

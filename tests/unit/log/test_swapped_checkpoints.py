@@ -13,8 +13,8 @@ import pytest
 from indextables import Table
 from indextables.errors import BadFileError
 from indextables.log import log_files
+from indextables.log.cache import PROCESS_CACHE
 from indextables.log.log_files import list_log
-from indextables.log.transaction_log import PROCESS_CACHE
 from indextables.wire import old_checkpoints
 from tests.support.rows import ids, rows, table_of
 

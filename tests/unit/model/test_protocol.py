@@ -12,7 +12,7 @@ from indextables.model.protocol import (
     NEW_TABLE_PROTOCOL,
     check_readable,
     check_writable,
-    upgraded,
+    raise_protocol,
 )
 
 
@@ -35,17 +35,20 @@ def test_an_unknown_feature_is_named() -> None:
 
 
 def test_an_upgrade_never_lowers() -> None:
-    raised = upgraded(NEW_TABLE_PROTOCOL, min_reader_version=2, min_writer_version=2)
+    raised = raise_protocol(NEW_TABLE_PROTOCOL, min_reader_version=2, min_writer_version=2)
     assert raised == NEW_TABLE_PROTOCOL
-    raised = upgraded(LEGACY_PROTOCOL, min_reader_version=3, min_writer_version=2, features=("footerOffsets",))
+    raised = raise_protocol(LEGACY_PROTOCOL, min_reader_version=3, min_writer_version=2, features=("footerOffsets",))
     assert (raised.min_reader_version, raised.min_writer_version) == (3, 2)
     assert raised.reader_features == ("footerOffsets",)
     assert raised.writer_features is None
-    assert upgraded(raised, min_reader_version=4, min_writer_version=4, features=FEATURES).reader_features == FEATURES
+    assert (
+        raise_protocol(raised, min_reader_version=4, min_writer_version=4, features=FEATURES).reader_features
+        == FEATURES
+    )
 
 
 def test_an_upgrade_beyond_this_release_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="highest is 4"):
-        upgraded(LEGACY_PROTOCOL, min_reader_version=5, min_writer_version=5)
+        raise_protocol(LEGACY_PROTOCOL, min_reader_version=5, min_writer_version=5)
     with pytest.raises(InvalidInputError, match="nonsense"):
-        upgraded(LEGACY_PROTOCOL, min_reader_version=4, min_writer_version=4, features=("nonsense",))
+        raise_protocol(LEGACY_PROTOCOL, min_reader_version=4, min_writer_version=4, features=("nonsense",))

@@ -14,7 +14,7 @@ import pytest
 from indextables import Table, sql
 from indextables.errors import CorruptTableError
 from indextables.log import log_files
-from indextables.log.transaction_log import PROCESS_CACHE
+from indextables.log.cache import PROCESS_CACHE
 from indextables.wire import old_checkpoints
 from tests.support.rows import ids, rows, table_of
 from tests.support.stores import age

@@ -130,7 +130,7 @@ def test_rows_appended_meanwhile_stay(tmp_path: Path) -> None:
 def test_a_failure_leaves_nothing_behind(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t", appends=4, options={"delete.mode": "rewrite"})
     before = contents(table.path)
-    table.handle.log.store = FaultyStore(table.handle.log.store, [Fault("put_file", at=3)])
+    table.handle.log.context.store = FaultyStore(table.handle.log.store, [Fault("put_file", at=3)])
     with pytest.raises(UnavailableError):
         table.delete(query="message:n3 OR message:n13 OR message:n23 OR message:n33")
     assert contents(table.path) == before

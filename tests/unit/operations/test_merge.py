@@ -162,7 +162,7 @@ def test_a_source_that_cannot_be_read_is_skipped_and_the_rest_goes_on(tmp_path: 
     rewritten = table.merge(rewrite=True)
     assert (rewritten.status, rewritten.skipped_files) == ("no_action", 0), "what is ours is not skipped"
     later = table.handle.log.now_ms() + 25 * 3_600_000
-    table.handle.log.now_ms = lambda: later
+    table.handle.log.context.now_ms = lambda: later
     assert table.merge().merged_files == 2
     assert table.skipped_files().num_rows == 0
     assert ids(table) == list(range(50))
@@ -175,7 +175,7 @@ def test_a_source_that_fails_again_after_its_cooldown_is_skipped_for_longer(tmp_
     began = table.handle.log.now_ms()
     for count in (1, 2, 3):
         now = began + (count - 1) * 25 * 3_600_000
-        table.handle.log.now_ms = lambda: now  # noqa: B023 (used before the next round)
+        table.handle.log.context.now_ms = lambda: now  # noqa: B023 (used before the next round)
         table.merge()
         (skip,) = table.skipped_files().to_pylist()
         assert (skip["path"], skip["skip_count"], skip["in_cooldown"]) == (bad, count, True)
@@ -184,7 +184,7 @@ def test_a_source_that_fails_again_after_its_cooldown_is_skipped_for_longer(tmp_
         assert table.merge(dry_run=True).skipped_files == 1
         table.append(rows([100 * count]))
         later = now + 25 * 3_600_000
-        table.handle.log.now_ms = lambda: later  # noqa: B023
+        table.handle.log.context.now_ms = lambda: later  # noqa: B023
         assert table.skipped_files().column("in_cooldown").to_pylist() == [False], "it may be tried again"
 
 
@@ -210,7 +210,9 @@ def test_a_store_that_fails_once_is_asked_again(tmp_path: Path) -> None:
     def unavailable() -> Exception:
         return UnavailableError("The store failed because a test asked it to.", path=bad)
 
-    table.handle.log.store = Remote(table.handle.log.store, [Fault("get_ranges", path_contains=bad, error=unavailable)])
+    table.handle.log.context.store = Remote(
+        table.handle.log.store, [Fault("get_ranges", path_contains=bad, error=unavailable)]
+    )
     report = table.merge()
     assert (report.merged_files, report.skipped_files) == (3, 0)
 
@@ -222,7 +224,7 @@ def test_a_store_that_keeps_failing_for_one_split_makes_it_a_skip(tmp_path: Path
     def unavailable() -> Exception:
         return UnavailableError("The store failed because a test asked it to.", path=bad)
 
-    table.handle.log.store = Remote(
+    table.handle.log.context.store = Remote(
         table.handle.log.store, [Fault("get_ranges", path_contains=bad, times=99, error=unavailable)]
     )
     report = table.merge()
@@ -232,7 +234,7 @@ def test_a_store_that_keeps_failing_for_one_split_makes_it_a_skip(tmp_path: Path
 def test_a_store_that_is_down_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t", appends=3)
     before = stored(table)
-    table.handle.log.store = Remote(table.handle.log.store, [Fault("put_file", effect=Effect.FAIL_AFTER)])
+    table.handle.log.context.store = Remote(table.handle.log.store, [Fault("put_file", effect=Effect.FAIL_AFTER)])
     with pytest.raises(UnavailableError):
         table.merge()
     fresh = Table.open(table.path)

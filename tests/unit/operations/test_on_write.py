@@ -225,7 +225,7 @@ def test_whatever_call_fails_after_the_commit_the_write_is_acknowledged(tmp_path
         shutil.copytree(prepared.path, root)
         table = Table.open(str(root), options=options)
         store = FaultyStore(table.handle.log.store, [Fault(at=k)])
-        table.handle.log.store = store
+        table.handle.log.context.store = store
         try:
             told.add("acknowledged" if table.append(rows([6, 7])) == 4 else "other")
             expected = [8]

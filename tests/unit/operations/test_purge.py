@@ -94,7 +94,7 @@ def test_a_writer_whose_clock_is_behind_does_not_make_a_removal_older(tmp_path: 
     table = table_of(tmp_path / "t", appends=1)
     age(table.path, hours=1000)
     behind = table.handle.log.now_ms() - 900 * 3_600_000
-    table.handle.log.now_ms = lambda: behind
+    table.handle.log.context.now_ms = lambda: behind
     table.overwrite(rows([5]))
     assert Table.open(table.path).purge(dry_run=True).status == "no_action"
 
@@ -184,7 +184,7 @@ def test_unknown_age_is_kept(tmp_path: Path) -> None:
     table.merge()
     stray(table)
     fresh = unchecked(table)
-    fresh.handle.log.store = Ageless(fresh.handle.log.store)
+    fresh.handle.log.context.store = Ageless(fresh.handle.log.store)
     assert fresh.purge(older_than_hours=0, log_retention_hours=0).status == "no_action"
 
 
@@ -315,7 +315,7 @@ def test_what_was_removed_by_a_clock_that_is_ahead_is_old_enough_if_nothing_has_
     table.overwrite(rows([5]))
     purger = unchecked(table)
     removed_ms = purger.handle.log.newest().header.timestamp_ms
-    purger.handle.log.now_ms = lambda: removed_ms - 2
+    purger.handle.log.context.now_ms = lambda: removed_ms - 2
     assert purger.purge(older_than_hours=0, log_retention_hours=0).orphaned_files_deleted == 1
     assert ids(Table.open(table.path)) == [5]
 
@@ -384,12 +384,12 @@ def test_deletions_are_repeated_and_then_raised(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t", appends=2)
     table.merge()
     purger = unchecked(table)
-    purger.handle.log.store = FaultyStore(purger.handle.log.store, [Fault("delete", times=3)])
+    purger.handle.log.context.store = FaultyStore(purger.handle.log.store, [Fault("delete", times=3)])
     assert purger.purge(older_than_hours=0, log_retention_hours=720).orphaned_files_deleted == 2
     table.append(rows([77]))
     table.merge()
     failing = unchecked(table)
-    failing.handle.log.store = FaultyStore(failing.handle.log.store, [Fault("delete", times=99)])
+    failing.handle.log.context.store = FaultyStore(failing.handle.log.store, [Fault("delete", times=99)])
     with pytest.raises(UnavailableError):
         failing.purge(older_than_hours=0, log_retention_hours=720)
     assert unchecked(table).purge(older_than_hours=0, log_retention_hours=720).orphaned_files_deleted == 2
@@ -429,7 +429,7 @@ def test_a_stale_memory_is_never_trusted(tmp_path: Path) -> None:
     other = Table.open(table.path)
     other.merge()
     other.handle.log.cache.put(
-        "snapshots", table.path, other.handle.log.place, stale.handle.log._from_cache(), cost_bytes=1
+        "snapshots", table.path, other.handle.log.context.place, stale.handle.log.snapshots.find_cached(), cost_bytes=1
     )
     stale.purge(older_than_hours=0, log_retention_hours=0)
     assert ids(Table.open(table.path)) == [*range(20), 50]

@@ -48,7 +48,7 @@ def test_the_clock_of_the_store_counts(tmp_path: Path, behind: float, deleted: i
     age(table.path, hours=500, paths=[old, "_transaction_log/00000000000000000000.json"])
     age(table.path, hours=30, paths=[young, "_transaction_log/00000000000000000001.json"])
     purger = Table.open(table.path)
-    purger.handle.log.store = Behind(purger.handle.log.store, hours=behind)
+    purger.handle.log.context.store = Behind(purger.handle.log.store, hours=behind)
     report = purger.purge(older_than_hours=24 if behind == 0 else 168, log_retention_hours=24 if behind == 0 else 168)
     assert (report.orphaned_files_deleted, report.tx_log_files_deleted) == (deleted, versions)
     assert all("20.8 days ago" in file.reason for file in report.files if file.path == old)
@@ -64,7 +64,7 @@ def test_without_retention_every_orphan_is_fenced_whatever_its_age(tmp_path: Pat
     table = table_of(tmp_path / "t", appends=1)
     path = stray(table)
     writer, purger = Table.open(table.path), Table.open(table.path, options={"purge.retentionCheckEnabled": False})
-    purger.handle.log.store = Behind(purger.handle.log.store, hours=0.05)
+    purger.handle.log.context.store = Behind(purger.handle.log.store, hours=0.05)
     assert purger.purge(older_than_hours=0, log_retention_hours=0).orphaned_files_deleted == 1
     with pytest.raises(ConflictError, match="purged"), writer.transaction(check_splits=False) as tx:
         tx.add(AddAction(path=path, size=13, num_records=1))

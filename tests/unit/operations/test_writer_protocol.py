@@ -66,7 +66,7 @@ def test_a_checkpoint_that_is_due_is_not_written_once_the_protocol_is_newer(tmp_
     commit_protocol(path, 3, NEWER["writer version 5"])
     before = contents(path)
     with pytest.raises(UnsupportedError):
-        table.handle.log._as_listed(snapshot)
+        table.handle.log.snapshots.read_as_listed(snapshot)
     assert contents(path) == before
 
 
@@ -77,7 +77,7 @@ def test_the_clean_up_of_a_log_ends_when_the_protocol_is_raised(tmp_path: Path) 
     assert table.handle.log.cleaner().plan(policy_of(table.handle.log.settings.retention)).expired
     commit_protocol(path, 13, NEWER["an unknown writer feature"])
     before = contents(path)
-    table.handle.log._clean_up(13)
+    table.handle.log.maintenance.clean_up(13)
     assert contents(path) == before
 
 

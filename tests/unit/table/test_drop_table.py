@@ -19,10 +19,11 @@ from indextables.errors import (
     UnsupportedError,
 )
 from indextables.handle import TableHandle, log_settings
-from indextables.log.cache import LogCache
+from indextables.log.cache import PROCESS_CACHE, LogCache
 from indextables.log.checkpoint.checkpointer import CHECKPOINTS
+from indextables.log.context import LogContext
 from indextables.log.log_files import DROPPED, version_path
-from indextables.log.transaction_log import PROCESS_CACHE, TransactionLog
+from indextables.log.transaction_log import TransactionLog
 from indextables.operations import drop_table
 from indextables.storage.local import LocalStore
 from indextables.storage.spec import StoreSpec, open_store, open_table_store
@@ -98,7 +99,7 @@ def test_a_drop_that_died_is_finished_by_the_next_one_and_the_table_is_closed_un
     root = tmp_path / "t"
     table = table_of(root, appends=3)
     faulty = FaultyStore(LocalStore(root), [Fault(verb="delete", times=99)])
-    log = TransactionLog(faulty, log_settings(table.settings), cache=LogCache(1 << 26))
+    log = TransactionLog(LogContext(faulty, log_settings(table.settings), cache=LogCache(1 << 26)))
     with pytest.raises(StorageError):
         drop_table.run(drop_table.plan(log), log)
     PROCESS_CACHE.invalidate()
@@ -151,7 +152,7 @@ def test_a_process_that_slept_while_the_table_was_dropped_leaves_nothing_there(
     root, options = tmp_path / "t", {"purge.retentionCheckEnabled": False}
     table = table_of(root, appends=3)
     sleeper = Sleeper(root, at)
-    log = TransactionLog(sleeper, log_settings(table.settings), cache=LogCache(1 << 26))
+    log = TransactionLog(LogContext(sleeper, log_settings(table.settings), cache=LogCache(1 << 26)))
     slow = Table(TableHandle(log, log.newest(), options))
     verbs: dict[str, Callable[[], object]] = {
         "append": lambda: slow.append(rows([9])),

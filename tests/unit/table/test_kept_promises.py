@@ -15,6 +15,7 @@ from indextables.storage.local import LocalStore
 from indextables.testing.faulty_store import Fault, FaultyStore, StoreWrapper
 from tests.support.rows import ids, rows, table_of
 from tests.support.stores import age, splits_on_disk
+from tests.support.tables import move_log
 
 HOUR_MS = 3_600_000
 
@@ -26,8 +27,7 @@ def test_a_failed_clean_up_is_raised_where_that_is_asked_for_and_the_rows_are_in
     age(path, hours=24 * 60)
     options = {"cleanup.failurePolicy": "fail", "checkpoint.interval": 1, "checkpoint.retention": 0}
     table = Table.open(str(path), options=options)
-    table.handle.log.store = FaultyStore(table.handle.log.store, [Fault("delete", times=99)])
-    table.handle.log.__post_init__()
+    move_log(table, FaultyStore(table.handle.log.store, [Fault("delete", times=99)]))
     with pytest.raises(CleanupError, match="was committed") as caught:
         table.append(rows(range(30, 40)))
     assert caught.value.context["version"] == 4
@@ -44,8 +44,7 @@ def test_by_default_a_failed_clean_up_is_a_warning_and_affects_nothing(
     table_of(path, appends=3, options={"checkpoint.interval": 1_000})
     age(path, hours=24 * 60)
     table = Table.open(str(path), options={"checkpoint.interval": 1, "checkpoint.retention": 0})
-    table.handle.log.store = FaultyStore(table.handle.log.store, [Fault("delete", times=99)])
-    table.handle.log.__post_init__()
+    move_log(table, FaultyStore(table.handle.log.store, [Fault("delete", times=99)]))
     with caplog.at_level(logging.WARNING):
         assert table.append(rows(range(30, 40))) == 4
     assert [record for record in caplog.records if "clean" in record.getMessage()]
@@ -76,8 +75,7 @@ def test_reading_the_log_gives_up_when_it_was_told_to(tmp_path: Path, versions: 
     table.handle.log.invalidate_cache()
     slow = Slow(LocalStore(table.path))
     slow.seconds = 6.0
-    table.handle.log.store = slow
-    table.handle.log.__post_init__()
+    move_log(table, slow)
     began = time.monotonic()
     with pytest.raises(UnavailableError, match="took longer than 1 s"):
         table.handle.log.reload()

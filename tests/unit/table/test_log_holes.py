@@ -9,9 +9,9 @@ import pytest
 
 from indextables import Table
 from indextables.errors import CorruptTableError, LogGapError
+from indextables.log.cache import PROCESS_CACHE
 from indextables.log.checkpoint.checkpointer import CheckpointQueue
 from indextables.log.log_files import version_path
-from indextables.log.transaction_log import PROCESS_CACHE
 from indextables.storage.spec import open_store
 from tests.support.places import StorePlace
 from tests.support.rows import ROWS, TEXT, ids, rows, table_of
@@ -50,7 +50,7 @@ def test_a_hole_that_a_checkpoint_in_the_background_finds_is_the_error_of_the_ne
     table = table_of(root, appends=1, options={"checkpoint.interval": 4, "checkpoint.async.parallelism": 1})
     queue, gate = CheckpointQueue(1), threading.Event()
     assert queue.submit("another table", lambda: assert_opened(gate), shutdown_timeout_s=60)
-    table.handle.log.background = queue
+    table.handle.log.context.background = queue
     for n in range(3):
         table.append(rows([100 + n]))
     kept = (root / version_path(2)).read_bytes()

@@ -31,6 +31,7 @@ from indextables.errors import (
 )
 from indextables.handle import open_log
 from indextables.log.cache import LogCache
+from indextables.log.context import LogContext
 from indextables.log.log_files import version_path
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import ProtocolAction
@@ -118,9 +119,12 @@ def test_what_was_read_at_another_endpoint_or_with_other_keys_is_not_shown(tmp_p
     keys = [{"aws.accessKey": key, "aws.secretKey": "s"} for key in ("a", "b")]
     for one, other in (endpoints, keys):
         cache = LogCache(1 << 20)
-        places = [open_log("s3://bucket/t", options).place for options in (one, other, one)]
+        places = [open_log("s3://bucket/t", options).context.place for options in (one, other, one)]
         stores = [Bucket(LocalStore(table.path)) for table in (*tables, tables[0])]
-        logs = [TransactionLog(store, cache=cache, place=place) for store, place in zip(stores, places, strict=True)]
+        logs = [
+            TransactionLog(LogContext(store, cache=cache, place=place))
+            for store, place in zip(stores, places, strict=True)
+        ]
         shown = [log.newest(max_staleness_seconds=60).metadata.id for log in logs]
         assert shown == [table.metadata.id for table in (*tables, tables[0])]
         assert cache.stats().entries["snapshots"] == 2
@@ -420,7 +424,7 @@ class GatedStore(CountingStore):
 def test_who_allows_staleness_has_the_store_asked_beside_and_never_waits(path: str) -> None:
     Table.create(path, schema=SCHEMA)
     now_ms, store = 0, GatedStore(LocalStore(path))
-    log = TransactionLog(store, cache=LogCache(1 << 20), now_ms=lambda: now_ms)
+    log = TransactionLog(LogContext(store, cache=LogCache(1 << 20), now_ms=lambda: now_ms))
     store.gate.set()
     log.newest()
     Path(path, version_path(1)).write_bytes(version_file.encode([AddAction(path="a.split", size=1)]))
@@ -442,15 +446,15 @@ def test_who_allows_staleness_has_the_store_asked_beside_and_never_waits(path: s
 def test_a_look_beside_never_hides_a_newer_one(path: str) -> None:
     """The thread beside comes late: what others have seen and committed meanwhile stays."""
     table = Table.create(path, schema=SCHEMA)
-    log = TransactionLog(LocalStore(path), cache=LogCache(1 << 20))
+    log = TransactionLog(LogContext(LocalStore(path), cache=LogCache(1 << 20)))
     log.newest()
-    older = log._from_cache()
+    older = log.snapshots.find_cached()
     assert older is not None
     append(table, "a")
     assert log.newest().version == 1
-    log._refresh(older)
+    log.snapshots.refresh(older)
     assert log.newest(max_staleness_seconds=60).version == 1
-    assert log._from_cache() is not older
+    assert log.snapshots.find_cached() is not older
 
 
 def test_a_split_that_is_not_there_is_not_added(tmp_path: Path) -> None:

@@ -14,9 +14,10 @@ import pytest
 from indextables import Table
 from indextables.errors import ConflictError, IndexTablesError, NotFoundError
 from indextables.handle import TableHandle, log_settings
-from indextables.log.cache import LogCache
+from indextables.log.cache import PROCESS_CACHE, LogCache
 from indextables.log.checkpoint.checkpointer import CheckpointQueue
-from indextables.log.transaction_log import PROCESS_CACHE, TransactionLog
+from indextables.log.context import LogContext
+from indextables.log.transaction_log import TransactionLog
 from indextables.storage.spec import StoreSpec, open_store, open_table_store
 from indextables.storage.store import ObjectInfo, PutOutcome, Store, path_of
 from indextables.testing.faulty_store import StoreWrapper
@@ -61,7 +62,7 @@ def sleeper(root: Path, meanwhile: Callable[[], object], *words: str, **options:
     """A table whose process stops before it writes a file with one of these words in its path."""
     settings = Table.open(str(root), options=options).settings
     store = Sleeper(open_table_store(StoreSpec.from_url(str(root))), meanwhile, words)
-    log = TransactionLog(store, log_settings(settings), cache=LogCache(1 << 26))
+    log = TransactionLog(LogContext(store, log_settings(settings), cache=LogCache(1 << 26)))
     return Table(TableHandle(log, log.newest(), options)), store
 
 
@@ -97,7 +98,7 @@ def test_a_checkpoint_that_slept_is_not_read_as_the_table_that_was_created_again
     options = {**FORMATS[form], "checkpoint.enabled": True, "checkpoint.interval": 10}
     table, store = sleeper(root, lambda: recreated(root, appends), *MOMENTS[moment], **options)
     queue = CheckpointQueue(1)
-    table.handle.log.background = queue if background else None
+    table.handle.log.context.background = queue if background else None
     table.append(rows([9]))
     assert queue.wait(60)
     assert store.has_slept
@@ -193,7 +194,9 @@ def test_no_verb_brings_a_table_back_that_is_removed_while_it_runs(tmp_path: Pat
 
     inner = open_table_store(StoreSpec.from_url(str(root)))
     table = Table.open(str(root), options=KEEPS_NOTHING)
-    log = TransactionLog(Counting(inner, lambda: None, ()), log_settings(table.settings), cache=LogCache(1 << 26))
+    log = TransactionLog(
+        LogContext(Counting(inner, lambda: None, ()), log_settings(table.settings), cache=LogCache(1 << 26))
+    )
     try:
         VERBS[verb](Table(TableHandle(log, log.newest(), KEEPS_NOTHING)))
     except IndexTablesError as failure:
@@ -250,7 +253,7 @@ def test_a_cleaner_that_slept_deletes_no_file_of_the_table_that_was_created_agai
     options = {**KEEPS_NOTHING, "checkpoint.enabled": True}
     table = Table.open(str(root), options=options)
     store = Cleaner(open_table_store(StoreSpec.from_url(str(root))), at, recreate)
-    log = TransactionLog(store, log_settings(table.settings), cache=LogCache(1 << 26))
+    log = TransactionLog(LogContext(store, log_settings(table.settings), cache=LogCache(1 << 26)))
     with suppress(ConflictError):
         CLEANING[verb](Table(TableHandle(log, log.newest(), options)))
     assert store.left <= 0
@@ -291,7 +294,7 @@ def test_a_purge_that_slept_deletes_no_split_of_a_log_that_was_put_back(tmp_path
             return outcome
 
     store = Purger(open_table_store(StoreSpec.from_url(str(root))))
-    log = TransactionLog(store, log_settings(table.settings), cache=LogCache(1 << 26))
+    log = TransactionLog(LogContext(store, log_settings(table.settings), cache=LogCache(1 << 26)))
     with pytest.raises(IndexTablesError):
         Table(TableHandle(log, log.newest(), KEEPS_NOTHING)).purge(older_than_hours=0)
     assert slept

@@ -14,10 +14,11 @@ import pytest
 from indextables import Table, config
 from indextables.errors import CommitUnknownError, ConflictError, TableExistsError
 from indextables.handle import TableHandle, log_settings
-from indextables.log.cache import LogCache
+from indextables.log.cache import PROCESS_CACHE, LogCache
+from indextables.log.context import LogContext
 from indextables.log.create import create_table
 from indextables.log.log_files import version_of, version_path
-from indextables.log.transaction_log import PROCESS_CACHE, TransactionLog
+from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import CommitInfo, MetadataAction
 from indextables.model.protocol import NEW_TABLE_PROTOCOL
 from indextables.storage.local import LocalStore
@@ -111,9 +112,11 @@ def test_a_writer_that_wakes_in_another_table_leaves_it_as_it_is(tmp_path: Path,
     root = tmp_path / "t"
     table = table_of(root, appends=2)
     log = TransactionLog(
-        Sleeper(LocalStore(root), lambda: recreated(root, appends=appends)),
-        log_settings(table.settings),
-        cache=LogCache(1 << 26),
+        LogContext(
+            Sleeper(LocalStore(root), lambda: recreated(root, appends=appends)),
+            log_settings(table.settings),
+            cache=LogCache(1 << 26),
+        )
     )
     slow = Table(TableHandle(log, log.newest(), None))
     with pytest.raises(ConflictError, match="another one than before"):
@@ -138,9 +141,11 @@ def test_a_version_of_another_table_is_not_taken_back_for_ones_own(tmp_path: Pat
     root = tmp_path / "t"
     table = table_of(root, appends=2)
     log = TransactionLog(
-        Dozer(LocalStore(root), lambda: recreated(root, appends=appends)),
-        log_settings(table.settings),
-        cache=LogCache(1 << 26),
+        LogContext(
+            Dozer(LocalStore(root), lambda: recreated(root, appends=appends)),
+            log_settings(table.settings),
+            cache=LogCache(1 << 26),
+        )
     )
     with pytest.raises(CommitUnknownError if appends > 3 else ConflictError):
         Table(TableHandle(log, log.newest(), None)).append(rows([9]))
@@ -152,9 +157,11 @@ def test_whoever_creates_a_table_does_not_take_back_the_first_version_of_another
     root = tmp_path / "t"
     before = table_of(tmp_path / "like")
     log = TransactionLog(
-        Dozer(LocalStore(root), lambda: recreated(root, appends=appends)),
-        log_settings(before.settings),
-        cache=LogCache(1 << 26),
+        LogContext(
+            Dozer(LocalStore(root), lambda: recreated(root, appends=appends)),
+            log_settings(before.settings),
+            cache=LogCache(1 << 26),
+        )
     )
     with pytest.raises(TableExistsError):
         create_table(log, before.metadata, exist_ok=False, engine_info="test")
@@ -167,9 +174,11 @@ def test_a_state_of_another_table_is_not_taken_back_for_ones_own(tmp_path: Path)
     root = tmp_path / "t"
     table = table_of(root, appends=3)
     log = TransactionLog(
-        Dozer(LocalStore(root), lambda: recreated(root, appends=3).truncate_time_travel()),
-        log_settings(table.settings),
-        cache=LogCache(1 << 26),
+        LogContext(
+            Dozer(LocalStore(root), lambda: recreated(root, appends=3).truncate_time_travel()),
+            log_settings(table.settings),
+            cache=LogCache(1 << 26),
+        )
     )
     with pytest.raises(ConflictError, match="another one than before"):
         Table(TableHandle(log, log.newest(), None)).checkpoint()
@@ -245,9 +254,11 @@ def test_a_version_that_met_another_log_is_taken_back(tmp_path: Path) -> None:
     root = tmp_path / "t"
     table_of(root, appends=2)
     log = TransactionLog(
-        Dozer(LocalStore(root), lambda: continued_otherwise(root, 3)),
-        log_settings(config.resolve(options=PLAIN)),
-        cache=LogCache(1 << 26),
+        LogContext(
+            Dozer(LocalStore(root), lambda: continued_otherwise(root, 3)),
+            log_settings(config.resolve(options=PLAIN)),
+            cache=LogCache(1 << 26),
+        )
     )
     old = Table(TableHandle(log, log.newest(), PLAIN))
     Table.open(str(root), options=PLAIN).append(rows([90]))

@@ -48,7 +48,7 @@ def queue() -> CheckpointQueue:
 
 
 def with_queue(log: TransactionLog, queue: CheckpointQueue) -> TransactionLog:
-    log.background = queue
+    log.context.background = queue
     return log
 
 

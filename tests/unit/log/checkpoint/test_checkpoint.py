@@ -329,7 +329,7 @@ def test_the_pointer_never_moves_back(tmp_path: Path) -> None:
     for n in range(3):
         commit(log, file(n))
     log.checkpoint()
-    report = log._checkpointer.write(old)
+    report = log.maintenance.checkpointer.write(old)
     assert (report.version, report.written) == (3, False)
     assert pointer(tmp_path)["version"] == 3
     assert states(tmp_path) == [3]

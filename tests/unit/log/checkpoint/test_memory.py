@@ -44,7 +44,9 @@ def with_state(path: Path, files: int) -> None:
     log = new_state_log(path, state_write=WRITING)
     commit(log, file(0))
     header = log.newest().header
-    log._checkpointer.write(Snapshot(header, Base(header, ListedFiles(from_actions([file(n) for n in range(files)])))))
+    log.maintenance.checkpointer.write(
+        Snapshot(header, Base(header, ListedFiles(from_actions([file(n) for n in range(files)]))))
+    )
     commit(state_log(LocalStore(str(path))), file(files), removes=[file(7).path])
 
 

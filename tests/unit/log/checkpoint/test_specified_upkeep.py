@@ -11,6 +11,7 @@ import pytest
 from indextables import AddAction, Table, sql
 from indextables.errors import CheckpointWriteError, StorageFullError
 from indextables.handle import log_settings
+from indextables.log.context import LogContext
 from indextables.log.log_files import LOG
 from indextables.log.transaction_log import TransactionLog
 from indextables.storage.local import LocalStore
@@ -132,8 +133,8 @@ def test_a_checkpoint_that_cannot_be_written_is_an_error_of_its_own(tmp_path: Pa
     fault = Fault(
         verb="put_if_absent", path_contains="state-v", times=99, error=lambda: StorageFullError("The disk is full.")
     )
-    table.handle.log.store = FaultyStore(LocalStore(table.path), [fault])
-    log = TransactionLog(table.handle.log.store, log_settings(table.settings))
+    table.handle.log.context.store = FaultyStore(LocalStore(table.path), [fault])
+    log = TransactionLog(LogContext(table.handle.log.store, log_settings(table.settings)))
     with pytest.raises(
         CheckpointWriteError, match=f"checkpoint of version 2 of {table.path} failed: The disk is full"
     ) as caught:

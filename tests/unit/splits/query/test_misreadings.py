@@ -11,7 +11,7 @@ import pytest
 
 from indextables import Table
 from indextables.errors import InvalidInputError, QuerySyntaxError
-from indextables.log.transaction_log import TransactionLog
+from indextables.log.context import LogContext
 
 NOW = dt.datetime(2026, 11, 16, 12, 30, tzinfo=dt.UTC)
 ROWS: list[dict[str, Any]] = [
@@ -50,7 +50,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(TransactionLog, "now_ms", lambda self: int(NOW.timestamp() * 1000))
+    monkeypatch.setattr(LogContext, "now_ms", lambda self: int(NOW.timestamp() * 1000))
 
 
 def ids(table: Table, query: str) -> list[int]:
@@ -221,7 +221,7 @@ def test_words_that_only_look_like_sql_stay_words(table: Table) -> None:
 def test_a_query_that_names_the_clock_is_read_anew(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ids(table, "ts:>=now") == [1]
     later = int((NOW + dt.timedelta(hours=1)).timestamp() * 1000)
-    monkeypatch.setattr(TransactionLog, "now_ms", lambda self: later)
+    monkeypatch.setattr(LogContext, "now_ms", lambda self: later)
     assert ids(table, "ts:>=now") == []
 
 
