@@ -409,7 +409,7 @@ class Committer:
         if listed_version < 0:
             return True
         found = log_files.list_versions(self.context.store, min(checkpoint + 1, listed_version), candidate.number)
-        if any(number not in found for number in range(checkpoint + 1, candidate.number)):
+        if not found.keys() >= set(range(checkpoint + 1, candidate.number)):
             return False
         info, listed = found.get(listed_version), self.snapshots.listed_file(listed_version)
         return info is not None and (listed is None or is_same_object(info, listed))

@@ -187,19 +187,21 @@ class LogListing(Struct, frozen=True):
 
 
 def list_versions(store: Store, first: int, until: int) -> dict[int, ObjectInfo]:
-    """The version files from one version up to another, which is left out. What sorts after the versions is not listed.
+    """Return the files of versions `first` to `until - 1`. The listing ends where the names of versions end.
 
     TableNotFoundError if the table is being dropped.
     """
+    numbers = {f"{LOG}/{number:0{_DIGITS}d}.json": number for number in range(first, until)}
+    last_name = f"{LOG}/:"  # the character after the digits
     found: dict[int, ObjectInfo] = {}
     for info in store.list(LOG, start_after=before_version(first)):
-        if info.path == DROPPED:
+        path = info.path
+        if path in numbers:
+            found[numbers[path]] = info
+        elif path == DROPPED:
             raise being_dropped(store.url)
-        number = version_of(info.path)
-        if not info.path.removeprefix(f"{LOG}/")[:1].isdigit():
+        elif path > last_name:
             break
-        if number is not None and number < until:
-            found[number] = info
     return found
 
 

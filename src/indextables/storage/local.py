@@ -18,6 +18,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import BinaryIO, NoReturn
@@ -40,21 +41,34 @@ TURN_SECONDS = 0.2
 _TURN_POLL_SECONDS = 0.002
 
 
-def list_files(root: str, folder: str, start_after: str) -> Iterator[ObjectInfo]:
-    """List the files below `folder` after `start_after`, one folder at a time. Files that vanish
-    are left out.
+def list_files(root: str, folder: str, start_after: str, fail: Callable[[OSError], Exception]) -> Iterator[ObjectInfo]:
+    """Yield the files below `folder` whose paths come after `start_after`; one folder is read at a time.
 
-    Temporary files are not listed. Symbolic links to folders are not followed, so that nothing
-    outside the root is ever listed and then purged. A dangling link is listed: it is unreadable,
-    which differs from absent.
+    Files that vanish during the listing are left out, and so are unfinished writes. A symbolic link to a folder is not
+    followed, so that nothing outside the root is ever listed (and then perhaps purged). A link that leads nowhere is
+    listed: reading it fails, which is not the same as its absence. `fail` translates an error of the disk.
     """
-    for path, entry in _sorted_entries(root, folder, start_after):
-        if path.endswith("/"):
-            yield from list_files(root, path[:-1], start_after)
-        else:
-            info = _file_info(path, entry)
-            if info is not None:
-                yield info
+    try:
+        pending = [iter(_sorted_entries(root, folder, start_after))]
+        while pending:
+            for path, entry in pending[-1]:
+                if path.endswith("/"):
+                    pending.append(iter(_sorted_entries(root, path[:-1], start_after)))
+                    break
+                try:
+                    if entry.is_file():
+                        status = entry.stat()
+                    elif entry.is_symlink() and not os.path.exists(entry.path):
+                        status = entry.stat(follow_symlinks=False)  # its target may be there again later
+                    else:
+                        continue
+                except FileNotFoundError:
+                    continue
+                yield info_of(path, status)
+            else:
+                pending.pop()
+    except OSError as error:
+        raise fail(error) from error
 
 
 def list_unfinished(root: str) -> Iterator[ObjectInfo]:
@@ -105,19 +119,6 @@ def _sorted_entries(root: str, folder: str, start_after: str) -> list[tuple[str,
         return []
     paths_and_entries.sort(key=itemgetter(0))
     return paths_and_entries
-
-
-def _file_info(path: str, entry: os.DirEntry[str]) -> ObjectInfo | None:
-    try:
-        if entry.is_file():
-            stat = entry.stat()
-        elif entry.is_symlink() and not os.path.exists(entry.path):
-            stat = entry.stat(follow_symlinks=False)  # what it leads to may be there again later: it was not deleted
-        else:
-            return None
-    except FileNotFoundError:
-        return None
-    return info_of(path, stat)
 
 
 log = logging.getLogger(__name__)
@@ -222,10 +223,7 @@ class LocalStore:
     def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectInfo]:
         """List files at or below the folder, sorted; folders are read one by one."""
         folder = check_folder(prefix)
-        try:
-            yield from list_files(self._root, folder, start_after or "")
-        except OSError as error:
-            raise self._failure("list", folder, error) from error
+        return list_files(self._root, folder, start_after or "", partial(self._failure, "list", folder))
 
     def unfinished(self) -> Iterator[ObjectInfo]:
         """List temporary files of finished or running writers, for a purge with a minimum age."""
