@@ -100,4 +100,4 @@ def merge(table: Table, sources: Iterable[str], target: str) -> int | None:
 
 def move_log(table: Table, store: Store) -> None:
     """Let a table read and write its log through another store."""
-    table.handle.log = TransactionLog(LogContext(replace(table.handle.log.context, store=store)))
+    table.handle.log = TransactionLog(replace(table.handle.log.context, store=store))

@@ -254,7 +254,7 @@ def test_the_same_when_the_log_was_truncated_meanwhile(tmp_path: Path) -> None:
     other.purge(older_than_hours=0, log_retention_hours=0)
     other.append(rows([50]))
     other.truncate_time_travel()
-    with pytest.raises(ConflictError, match="purged meanwhile"), writer.transaction(check_splits=False) as tx:
+    with pytest.raises(ConflictError, match="purged concurrently"), writer.transaction(check_splits=False) as tx:
         tx.add(AddAction(path=path, size=13, num_records=1))
 
 
@@ -266,7 +266,7 @@ def test_a_commit_of_a_split_that_the_table_had_before_fails_beside_a_purge(tmp_
     writer = Table.open(table.path)
 
     def deleted_late(paths: Sequence[str]) -> None:
-        with pytest.raises(ConflictError, match="purged meanwhile"), writer.transaction(check_splits=False) as tx:
+        with pytest.raises(ConflictError, match="purged concurrently"), writer.transaction(check_splits=False) as tx:
             tx.add(AddAction(path=path, size=size, num_records=10))
         table.handle.log.store.delete(paths)
 
@@ -302,7 +302,7 @@ def test_a_restore_that_comes_between_wins_or_fails_clearly(tmp_path: Path) -> N
         return log_commit(*args, **kwargs)  # type: ignore[arg-type]
 
     late.handle.log.commit = purged_first  # type: ignore[method-assign,assignment]
-    with pytest.raises(ConflictError, match="purged meanwhile"):
+    with pytest.raises(ConflictError, match="purged concurrently"):
         late.restore(version=1)
     assert ids(Table.open(table.path)) == [5]
     with pytest.raises(VersionNotFoundError):
