@@ -308,13 +308,13 @@ class TestBoundsOfTheLogCache:
     def _unbounded(self) -> Iterator[None]:
         PROCESS_CACHE.invalidate()
         yield
-        PROCESS_CACHE.bound(UNBOUNDED)
+        PROCESS_CACHE.set_bounds(UNBOUNDED)
         PROCESS_CACHE.invalidate()
 
     def test_entries_grow_old_from_when_they_were_read(self) -> None:
         now = [0.0]
         cache = LogCache(1 << 20, monotonic=lambda: now[0])
-        cache.bound(KindBounds(max_age_s={"metadata": 5, "versions": 2}))
+        cache.set_bounds(KindBounds(max_age_s={"metadata": 5, "versions": 2}))
         for kind in ("snapshots", "states", "versions", "manifests"):
             cache.put(kind, "t", "x", 1, cost_bytes=10)
         now[0] = 2.0
@@ -327,7 +327,7 @@ class TestBoundsOfTheLogCache:
         now[0] = 9.9
         assert cache.get("snapshots", "t", "x") == 3
         assert cache.stats().held_bytes == 20
-        cache.bound(UNBOUNDED)
+        cache.set_bounds(UNBOUNDED)
         now[0] = 1e9
         assert cache.get("snapshots", "t", "x") == 3
 
@@ -337,7 +337,7 @@ class TestBoundsOfTheLogCache:
             cache.put("versions", "t", number, number, cost_bytes=10)
             cache.put("states", "t", number, number, cost_bytes=10)
         cache.get("versions", "t", 1)
-        cache.bound(KindBounds(max_entries={"versions": 2, "states": 0}))
+        cache.set_bounds(KindBounds(max_entries={"versions": 2, "states": 0}))
         assert cache.stats().entries == {"versions": 2, "states": 5}
         cache.put("versions", "t", 9, 9, cost_bytes=10)
         assert [cache.get("versions", "t", n) for n in (0, 1, 4, 9)] == [None, 1, None, 9]
@@ -373,7 +373,7 @@ class TestBoundsOfTheLogCache:
             time.sleep(0.003)
             table.refresh()
         assert (looks()[0] - before[0], looks()[1] - before[1]) == (0, 3)
-        PROCESS_CACHE.bound(UNBOUNDED)
+        PROCESS_CACHE.set_bounds(UNBOUNDED)
         before = looks()
         table.refresh()
         table.refresh()

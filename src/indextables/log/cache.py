@@ -172,7 +172,7 @@ class LogCache:
                 self._forget(next(iter(self._held)))
             self._keep_most(kind)
 
-    def bound(self, bounds: KindBounds) -> None:
+    def set_bounds(self, bounds: KindBounds) -> None:
         """Hold kinds of entries within bounds from now on, instead of those given for these kinds before."""
         with self._lock:
             self._bounds = bounds.over(self._bounds)

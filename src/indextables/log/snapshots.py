@@ -68,7 +68,7 @@ class Snapshots:
         cache.max_bytes = max(cache.max_bytes, settings.cache.max_bytes)
         bounds = bounds_of(settings.cache)
         if bounds is not None:
-            cache.bound(bounds)
+            cache.set_bounds(bounds)
         self.context = context
         self.reader = VersionReader(context.store, cache if settings.cache.enabled else None, settings.read)
         self.bases = BaseReader(self.reader, settings.state_read, not settings.checkpoint.enabled)

@@ -8,7 +8,7 @@ from indextables.log.cache import KindBounds, LogCache
 def test_expired_entries_of_other_tables_go_with_the_next_use() -> None:
     now = 0.0
     cache = LogCache(1 << 20, monotonic=lambda: now)
-    cache.bound(KindBounds(max_age_s={"versions": 60}))
+    cache.set_bounds(KindBounds(max_age_s={"versions": 60}))
     for number in range(100):
         cache.put("versions", "s3://bucket/a", number, "text", cost_bytes=1_000)
     cache.put("states", "s3://bucket/a", 1, "state", cost_bytes=10)
@@ -24,7 +24,7 @@ def test_expired_entries_of_other_tables_go_with_the_next_use() -> None:
 def test_figures_show_no_expired_entry() -> None:
     now = 0.0
     cache = LogCache(1 << 20, monotonic=lambda: now)
-    cache.bound(KindBounds(max_age_s={"versions": 60}))
+    cache.set_bounds(KindBounds(max_age_s={"versions": 60}))
     cache.put("versions", "t", 1, "text", cost_bytes=1_000)
     now = 60.0
     assert (cache.stats().held_bytes, cache.stats().entries) == (0, {})
