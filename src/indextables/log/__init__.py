@@ -1,1 +1,1 @@
-"""The transaction log on a store: replay, commit (where version files are written), history, cache, checkpoints."""
+"""The transaction log on a store: replay, commits, history, cache and checkpoints."""

@@ -37,23 +37,26 @@ _HELD_IN = {
     "versions_list": ("snapshots",),
     "versions": ("versions",),
 }
-"""The specification's kinds, and what must go to forget one of them."""
+"""The specification's kinds, and the entries that must be removed to forget one of them."""
 KINDS = (*_HELD_IN, "snapshots", "states", "manifests", "checkpoints", "reports")
 
 
 class KindBounds(Struct, frozen=True):
-    """Bounds of kinds of entries; what is 0 bounds nothing. The specification's kinds stand for what they are kept in."""
+    """Limits per kind of entry (count, time to live). 0 means unlimited. A kind of the
+    specification limits the entries it is stored in.
+    """
 
     max_entries: Mapping[str, int] = {}
-    """Of manifests, how many tables have some: those of one table are needed together."""
+    """For manifests, the number of tables that have some: those of one table are needed together.
+    """
     max_age_s: Mapping[str, float] = {}
 
     def over(self, others: KindBounds) -> KindBounds:
-        """These, and those of others for the kinds that these say nothing of."""
+        """Return these limits, completed by others for unlimited kinds."""
         return KindBounds({**others.max_entries, **self.max_entries}, {**others.max_age_s, **self.max_age_s})
 
     def ages(self) -> dict[str, float]:
-        """The shortest age that holds for each kind that entries have."""
+        """Return the shortest time to live for each kind of entry."""
         ages: dict[str, float] = {}
         for kind, age in self.max_age_s.items():
             for held in _HELD_IN.get(kind, (kind,)) if age else ():
@@ -61,12 +64,12 @@ class KindBounds(Struct, frozen=True):
         return ages
 
     def counts(self) -> dict[str, int]:
-        """The most entries of each kind that has a bound."""
+        """Return the maximum number of entries of each limited kind."""
         return {kind: most for kind, most in self.max_entries.items() if most}
 
 
 def bounds_of(settings: CacheSettings) -> KindBounds | None:
-    """The bounds that settings give to kinds; None where they give none."""
+    """Return the limits per kind in the settings, or None if there are none."""
     entries = {
         "versions": settings.version_capacity,
         "snapshots": settings.snapshot_capacity,
@@ -83,7 +86,7 @@ def bounds_of(settings: CacheSettings) -> KindBounds | None:
 
 
 class CacheStats(Struct, frozen=True):
-    """Hits, misses and what is held, per kind of entry."""
+    """Hits, misses and content per kind of entry."""
 
     hits: dict[str, int]
     misses: dict[str, int]
@@ -91,12 +94,12 @@ class CacheStats(Struct, frozen=True):
     held_bytes: int
 
     def hit_rate(self, kind: str) -> float:
-        """Share of look-ups of this kind that were answered from memory; 0 before the first."""
+        """Return the share of lookups of this kind answered from memory; 0 before the first."""
         hits, misses = self.hits.get(kind, 0), self.misses.get(kind, 0)
         return hits / (hits + misses) if hits + misses else 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures as plain values, a row per kind."""
+        """Return the figures as plain values, one row per kind."""
         kinds = sorted({*_HELD_IN, *self.hits, *self.misses, *self.entries})
         return {
             "held_bytes": self.held_bytes,
@@ -113,10 +116,10 @@ class CacheStats(Struct, frozen=True):
 
 
 class LogCache:
-    """A size-bounded store of immutable values, safe under threads. Keys are (kind, table, identity)."""
+    """A size-limited, thread-safe cache of immutable values. Keys are (kind, table, identity)."""
 
     def __init__(self, max_bytes: int, *, monotonic: Callable[[], float] = time.monotonic) -> None:
-        """`max_bytes` is the bound of all kinds together; `monotonic` the clock by which entries grow old."""
+        """`max_bytes` limits all kinds together; `monotonic` is the clock for the age of entries."""
         self.max_bytes = max_bytes
         self._monotonic = monotonic
         self._held: OrderedDict[tuple[str, str, Hashable], tuple[Any, int, float]] = OrderedDict()
@@ -131,7 +134,7 @@ class LogCache:
         self._lock = threading.Lock()
 
     def get(self, kind: str, table: str, identity: Hashable) -> Any | None:
-        """The remembered value, or None."""
+        """Return the cached value, or None."""
         key = (kind, table, identity)
         with self._lock:
             self._forget_expired()
@@ -147,14 +150,16 @@ class LogCache:
             return entry[0]
 
     def count(self, kind: str, table: str, *, hit: bool) -> None:
-        """Count a look-up of a kind that is kept within another."""
+        """Count a lookup of a kind that is stored within another."""
         with self._lock:
             (self._hits if hit else self._misses)[kind, table] += 1
 
     def put(
         self, kind: str, table: str, identity: Hashable, value: Any, *, cost_bytes: int, instead_of: Any | None = None
     ) -> None:
-        """Remember a value that costs about this much memory; just in the place of another, if that is named."""
+        """Cache a value with its approximate size, only as a replacement of another value if that
+        is given.
+        """
         key = (kind, table, identity)
         with self._lock:
             self._forget_expired()
@@ -173,7 +178,7 @@ class LogCache:
             self._keep_most(kind)
 
     def set_bounds(self, bounds: KindBounds) -> None:
-        """Hold kinds of entries within bounds from now on, instead of those given for these kinds before."""
+        """Set limits per kind, replacing earlier ones for these kinds."""
         with self._lock:
             self._bounds = bounds.over(self._bounds)
             self._most, self._ages = self._bounds.counts(), self._bounds.ages()
@@ -182,9 +187,11 @@ class LogCache:
                 self._keep_most(kind)
 
     def invalidate(self, table: str | None = None, *, kind: str | None = None) -> int:
-        """Forget what is known of one table, or of all, and of one kind if it is named; returns how many entries went.
+        """Remove the entries of one or all tables, of one kind if it is given. Returns the number
+        of removed entries.
 
-        What a kind is kept in goes with it: whoever forgets the metadata reads it from the store next time.
+        Entries that a kind is stored in are removed with it, so that the next read goes to the
+        store.
         """
         if kind is not None and kind not in KINDS:
             raise InvalidInputError(f"The log cache has no kind {kind!r}.", hint=f"One of {', '.join(sorted(KINDS))}.")
@@ -196,7 +203,7 @@ class LogCache:
             return len(gone)
 
     def stats(self, table: str | None = None) -> CacheStats:
-        """Figures since the process began, of one table if it is named."""
+        """Return the figures since the process began, of one table if it is given."""
         with self._lock:
             self._sweep_at = 0.0
             self._forget_expired()
@@ -206,25 +213,27 @@ class LogCache:
             return CacheStats(hits, misses, dict(entries), sum(held.values()))
 
     def tables(self) -> list[str]:
-        """The tables that were looked for here since the process began."""
+        """Return the tables that were looked up since the process began."""
         with self._lock:
             return sorted({table for _, table in (*self._hits, *self._misses)})
 
     def figures(self) -> list[tuple[str, tuple[str, ...], float]]:
-        """Hits and misses by table and kind, for the metrics of the process."""
+        """Return hits and misses by table and kind, for the metrics of the process."""
         with self._lock:
             counts = (("log_cache_hits_total", dict(self._hits)), ("log_cache_misses_total", dict(self._misses)))
         return [(name, (table, kind), n) for name, counter in counts for (kind, table), n in counter.items()]
 
     def renew_lock(self) -> None:
-        """In a forked child: whoever held the lock is not there, and what it was about to change may be half done."""
+        """Replace the lock in a forked child and clear the cache, because a thread of the parent
+        may hold the lock.
+        """
         self._lock = threading.Lock()
         self._held.clear()
         self._entries.clear()
         self._bytes = 0
 
     def _keep_most(self, kind: str) -> None:
-        """Forget those entries of a kind that were used longest ago, as many as are too many."""
+        """Remove the least recently used entries of a kind above its limit."""
         most = self._most.get(kind)
         if most is None or self._entries[kind] <= most:
             return
@@ -242,7 +251,9 @@ class LogCache:
         return age is not None and now - self._held[key][2] >= age
 
     def _forget_expired(self) -> None:
-        """Forget every entry that is too old, whether it is looked up again or not; at most twice in the shortest age."""
+        """Remove every expired entry, whether it is looked up again or not; at most twice in the
+        shortest time to live.
+        """
         now = self._monotonic()
         if not self._ages or now < self._sweep_at:
             return

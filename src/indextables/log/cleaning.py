@@ -1,9 +1,9 @@
-"""Cleaning the log: taking stock, deciding with `model.retention`, deleting oldest first.
+"""Clean the log: take stock, decide with `model.retention`, delete oldest first.
 
-A cleaner never deletes what it has not seen covered: the checkpoints that everything kept begins with are read
-from the store and checked first (`log/checkpoint/verifier.py`), the newest is looked at again before every batch, and if it
-has gone the cleaner stops. What is old is measured by the store's clock. A deletion that fails leaves a file too many, never
-one too few.
+A cleaner deletes only what is covered. The checkpoints that cover everything kept are first read
+from the store and verified (`log/checkpoint/verifier.py`). The newest is checked again before every
+batch; if it is gone the cleaner stops. Age is measured by the store's clock. A failed deletion
+leaves a file too many, never one too few.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ _BATCH = 100
 
 
 class CleaningReport(Struct, frozen=True):
-    """What a cleaning found to have had its time, and what of it was deleted."""
+    """The expired files that a cleaner found, and those that it deleted."""
 
     expired: tuple[ExpiredFile, ...]
     deleted: tuple[ExpiredFile, ...] = ()
     failures: tuple[str, ...] = ()
     dry_run: bool = False
     damaged: tuple[int, ...] = ()
-    """Versions whose checkpoint was found to be of no use as cover; `failures` says why."""
+    """Versions whose checkpoint cannot serve as cover; `failures` has the reasons."""
 
     def deleted_of(self, kind: str) -> int:
-        """How many files of a kind were deleted."""
+        """Return how many files of a kind were deleted."""
         return sum(1 for file in self.deleted if file.kind == kind)
 
     def summary(self) -> str:
-        """Counts by kind, bytes and the range of versions, without the paths."""
+        """Return counts by kind, bytes and the range of versions, without paths."""
         counts = Counter(file.kind for file in self.deleted)
         kinds = ", ".join(f"{count} of kind {kind}" for kind, count in sorted(counts.items()))
         paths = [file.path for file in self.deleted if file.kind == "version"]
@@ -81,7 +81,7 @@ class CleaningReport(Struct, frozen=True):
 
 
 def policy_of(settings: RetentionSettings) -> RetentionPolicy:
-    """The retention that the settings ask for."""
+    """Return the retention policy of the settings."""
     return RetentionPolicy(
         log_ms=settings.log_ms,
         state_ms=round(settings.state_hours * HOUR_MS),
@@ -99,10 +99,10 @@ class Cleaner(Struct, frozen=True):
     bases: BaseReader
     now_ms: Callable[[], int]
     tagged: Callable[[], frozenset[int]] = frozenset
-    """The versions that have a name just now."""
+    """Returns the currently tagged versions."""
 
     def plan(self, policy: RetentionPolicy) -> Expiry:
-        """What may be deleted, by this machine's time. Nothing is changed."""
+        """List what may be deleted, by this machine's clock. Changes nothing."""
         return find_expired(replace(self.inventory(), tagged=self.tagged()), policy, now_ms=self.now_ms())
 
     def clean(
@@ -113,9 +113,10 @@ class Cleaner(Struct, frozen=True):
         settings: CleanupSettings | None = None,
         on_batch: Callable[[int], None] | None = None,
     ) -> CleaningReport:
-        """Delete what has had its time by the store's clock and is covered by what is proven.
+        """Delete what expired by the store's clock and is covered by verified checkpoints; `only`
+        these files, if given.
 
-        `only` these files, if they are given. What a damaged checkpoint would have to cover stays.
+        Files whose cover is damaged stay.
         """
         chosen, log = settings or CleanupSettings(), self.inventory()
 
@@ -142,7 +143,9 @@ class Cleaner(Struct, frozen=True):
         return replace(report, failures=(*failures.values(), *report.failures), damaged=tuple(failures))
 
     def uncovered(self, expiry: Expiry) -> dict[int, IndexTablesError]:
-        """Which of the checkpoints that would stand for what is deleted cannot, and why."""
+        """Return the checkpoints that would have to cover deleted files and cannot, with the
+        reasons.
+        """
         if not expiry.expired:
             return {}
         listing = list_log(self.store)
@@ -152,7 +155,7 @@ class Cleaner(Struct, frozen=True):
         return {version: failure for version, failure in failures.items() if failure is not None}
 
     def inventory(self) -> LogInventory:
-        """Everything in the log, and what each state and checkpoint names."""
+        """Return everything in the log, and the files that each state and checkpoint names."""
         files, listed = _FilesByKind(), [*self.store.list(log_files.LOG)]
         for info in listed:
             files.add(info)
@@ -170,9 +173,10 @@ class Cleaner(Struct, frozen=True):
     def run(
         self, expiry: Expiry, *, settings: CleanupSettings | None = None, on_batch: Callable[[int], None] | None = None
     ) -> CleaningReport:
-        """Delete what a plan found, if its cover is proven. A failed batch is reported, or raised if the settings say so.
+        """Delete what a plan lists, if its cover is verified.
 
-        `on_batch` hears after each batch how many files are gone.
+        A failed batch is reported, or raised depending on the settings. `on_batch` receives the
+        number of deleted files after each batch.
         """
         chosen = settings or CleanupSettings()
         if chosen.dry_run:
@@ -216,7 +220,7 @@ class Cleaner(Struct, frozen=True):
         return CleaningReport(expiry.expired, tuple(deleted), tuple(failures))
 
     def _remove_empty_state_folders(self, expiry: Expiry) -> None:
-        """Remove the folders of deleted states: a local disk keeps a folder whose last file was deleted."""
+        """Remove the folders of deleted states: a local disk keeps empty folders."""
         log = self.store.local_path(log_files.LOG)
         if log is None or expiry.anchor is None:
             return
@@ -226,11 +230,14 @@ class Cleaner(Struct, frozen=True):
                 remove_if_empty(folder)
 
     def _delete(self, batch: Sequence[ExpiredFile], expiry: Expiry) -> None:
-        """Rule R3: versions go one by one, oldest first. A store that deletes many at once does so in any order, and a
-        writer that finds the version before its own still there must be able to trust that its own was never deleted.
+        """Delete files in batches.
 
-        Rule C11: each file goes only if it is still the one that was listed. A cleaner that slept may find a table that was
-        created in the place of the one it read, with files of the same names.
+        Rule R3: versions are deleted one by one, oldest first. A store that deletes many at once
+        has no order, and a writer that finds the version before its own must be able to conclude
+        that its own was never deleted.
+
+        Rule C11: a file is deleted only if it is still the listed one. A cleaner that slept may
+        find a table that was re-created at the same path, with files of the same names.
         """
         for file in batch:
             if file.kind == "version":
@@ -238,7 +245,9 @@ class Cleaner(Struct, frozen=True):
         self.store.delete([_info(expiry.objects[file.path]) for file in batch if file.kind != "version"])
 
     def _still_covered(self, expiry: Expiry) -> bool:
-        """Rule C11: whether the checkpoint that replaces what is deleted, and its version, are the files that were read."""
+        """Return whether the checkpoint that replaces deleted files, and its version, are still the
+        files that were read (C11).
+        """
         if self.store.head(log_files.DROPPED) is not None:
             return False
         found = [(self.store.head(file.path), _info(file)) for file in expiry.cover]
@@ -272,7 +281,7 @@ class Cleaner(Struct, frozen=True):
 
 
 class _FilesByKind(Struct):
-    """The files of a listing, sorted into kinds. What is of no known kind is left alone."""
+    """The files of a listing by kind. Unknown files are left out."""
 
     versions: dict[int, LogObject] = field(default_factory=dict)
     states: dict[int, list[ObjectInfo]] = field(default_factory=dict)
@@ -294,7 +303,9 @@ class _FilesByKind(Struct):
             self.parts[path] = _object(info)
 
     def keep(self, listing: LogListing) -> None:
-        """Leave out checkpoints above the newest version that are of another table: they cover nothing of this one."""
+        """Leave out checkpoints above the newest version that belong to another table: they cover
+        nothing of this one.
+        """
         top = max(listing.versions, default=-1)
         self.states = {v: found for v, found in self.states.items() if v <= top or v in listing.states}
         self.legacy_checkpoints = {

@@ -73,7 +73,7 @@ from indextables.wire.version_file import encode_verified
 
 READ_BACKS = 3
 AT_ONCE = 3
-"""Retries that follow without a pause."""
+"""Number of retries without a pause."""
 UNDECIDED = 10
 """How often a version of unknown fate is put, before the outcome of the commit is called unknown."""
 MOST_FOLLOWED = 32

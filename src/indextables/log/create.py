@@ -1,7 +1,7 @@
-"""Creating a table: version 0 holds the protocol and the metadata, and is created if absent.
+"""Create a table: version 0 holds the protocol and the metadata, and is created if absent.
 
-Of several creators one wins. A loser finds the winner's table: if it has the same schema and partition columns that is
-just as good, otherwise it is a TableExistsError that says what differs.
+One of several creators wins. A loser accepts the winner's table if it has the same schema and
+partition columns; otherwise it raises a TableExistsError with the differences.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 
 class FirstVersion(Struct, frozen=True):
-    """What else the first version of a table says: nothing, unless a table is made from another's remains."""
+    """Additional content of the first version, for a table made from the remains of another."""
 
     operation: Operation = Operation.CREATE
     protocol: ProtocolAction = NEW_TABLE_PROTOCOL
@@ -51,7 +51,7 @@ def create_table(
     engine_info: str,
     first: FirstVersion | None = None,
 ) -> Snapshot:
-    """Create the table, or return the one that is there if it is the same and `exist_ok` allows it."""
+    """Create the table, or return the existing one if it is the same and `exist_ok` allows it."""
     content = first or FirstVersion()
     if log.background is not None:
         log.background.settle(log.store.url)  # of a table that was here before
@@ -84,7 +84,7 @@ def create_table(
 
 
 def _checkpoint(log: TransactionLog) -> None:
-    """Rule R8: the table is made; its state is derived work, and the next writer can do it again."""
+    """Rule R8: checkpoint the new table. A failure is harmless, because the next writer repeats it."""
     try:
         log.checkpoint()
     except StorageError as failure:
@@ -111,7 +111,9 @@ def _created(log: TransactionLog, metadata: MetadataAction, body: bytes, txn_id:
 
 
 def _confirmed(log: TransactionLog, metadata: MetadataAction, txn_id: str, *, exist_ok: bool) -> Snapshot:
-    """The table as it is now. If another's was made, grew and lost its version 0 meanwhile, ours is taken back (R4)."""
+    """Return the current table. If another table was created, grew and lost its version 0
+    meanwhile, ours is deleted (R4).
+    """
     log.count_own_commit()
     snapshot = log.reload()
     if txn_id in snapshot.header.recent_txn_ids or snapshot.metadata.id == metadata.id:

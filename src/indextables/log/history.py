@@ -1,10 +1,11 @@
-"""History and time travel: what was committed when, what can still be read, and which version a moment had.
+"""History and time travel: commits, readable versions, and the version of a timestamp.
 
-A purge says in the log up to where it deletes removed splits: so an older version is known to have lost some.
+A purge records in the log up to which version it deletes removed splits, so these versions are
+known to be incomplete.
 
-`log_action_rows` tells the log action by action, in the order in which its files are folded into the table: one column per
-field of every kind of action. Maps and lists are JSON text. A time outside of the years 1 to 9999, which no reader could
-show, is null.
+`log_action_rows` returns the log action by action, in the order in which its files are applied: one
+column per field of every kind of action. Maps and lists are JSON text. A time outside of the years
+1 to 9999 is null.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ _SPELLED = {"reason": "skip_reason", "operation": "skip_operation", "retry_after
 def action_rows(
     actions: Iterable[LogAction], *, version: int, log_file_path: str, is_checkpoint: bool = False
 ) -> pa.Table:
-    """A row per action, in their order, all from one file of the log."""
+    """Return a row per action of one log file, in order."""
     listed = list(actions)
     columns: dict[str, list[Any]] = {}
     for at, action in enumerate(listed):
@@ -130,7 +131,7 @@ def action_rows(
 
 
 def _fields(action: LogAction) -> list[tuple[str, Any]]:
-    """Columns and values of one action."""
+    """Return columns and values of one action."""
     if isinstance(action, UnknownAction):
         return [("action_type", action.key), ("unknown_fields", action.value)]
     prefix = _PREFIXES[type(action)]
@@ -174,9 +175,10 @@ HISTORY_SCHEMA = pa.schema(
 
 
 def history(log: TransactionLog, *, limit: int | None = None) -> pa.Table:
-    """The versions the log still tells of, newest first. One that has lost splits to a purge is not readable.
+    """Return the versions in the log, newest first. A version that lost splits to a purge is not
+    readable.
 
-    A log that is cleaned while it is read is read again.
+    If the log is cleaned while it is read, it is read again.
     """
     for _ in range(RESTARTS):
         try:
@@ -226,7 +228,7 @@ def _json(value: dict[str, Any] | None) -> str | None:
 
 
 def version_at(log: TransactionLog, timestamp_ms: int) -> int:
-    """The newest readable version committed at or before a moment."""
+    """Return the newest readable version committed at or before a timestamp."""
     listing = list_log(log.store)
     readable = readable_versions(listing)
     low, high = 0, len(readable)
@@ -255,7 +257,9 @@ def version_at(log: TransactionLog, timestamp_ms: int) -> int:
 def _check_no_later(
     log: TransactionLog, listing: LogListing, version: int, next_readable: int, timestamp_ms: int
 ) -> None:
-    """Refuse a moment that a version may have had of which the log does not tell any more: an older one would be a guess."""
+    """Refuse a timestamp that a version may have which is no longer in the log: an older version
+    would be a guess.
+    """
     if version + 1 in listing.versions and _timestamp_ms(log, listing, version + 1) > timestamp_ms:
         return
     raise VersionNotFoundError(
@@ -276,7 +280,7 @@ def _timestamp_ms(log: TransactionLog, listing: LogListing, version: int) -> int
 
 
 def _shown(timestamp_ms: int) -> str:
-    """A moment as ISO text in UTC, or as its number where the calendar has no such year."""
+    """Return a timestamp as ISO text in UTC, or as a number if the calendar lacks its year."""
     try:
         return timestamp_of(timestamp_ms * 1000, zone=False).isoformat(timespec="milliseconds") + "Z"
     except ValueError:
@@ -284,10 +288,10 @@ def _shown(timestamp_ms: int) -> str:
 
 
 def log_action_rows(log: TransactionLog, *, include_all: bool = False) -> pa.Table:
-    """The newest checkpoint and every version after it, as rows (`model.action_rows`).
+    """Return the newest checkpoint and every version after it as rows (`model.action_rows`).
 
-    With `include_all` every version that is left, from the oldest on; a state comes first only where the versions below
-    it were cleaned away.
+    With `include_all` every remaining version from the oldest; a state comes first only if the
+    versions below it were cleaned.
     """
     for _ in range(RESTARTS):
         try:
@@ -310,7 +314,7 @@ def _parts(log: TransactionLog, listing: LogListing, *, include_all: bool) -> It
 
 
 def _start(log: TransactionLog, listing: LogListing, *, oldest: bool) -> Base:
-    """Where the telling begins: the newest base, or the oldest from which the versions go on without a hole."""
+    """Return the newest base, or the oldest from which the versions are complete."""
     newest = listing.newest
     start: Base | None = None
     for base in log.bases.bases(listing, until=newest):
@@ -324,7 +328,7 @@ def _start(log: TransactionLog, listing: LogListing, *, oldest: bool) -> Base:
 
 
 def _actions_of(base: Base) -> Iterator[LogAction]:
-    """What a checkpoint says, as the actions that would say it."""
+    """Return the content of a checkpoint as equivalent actions."""
     header = base.header
     yield header.protocol
     if header.metadata is not None:
@@ -335,7 +339,9 @@ def _actions_of(base: Base) -> Iterator[LogAction]:
 
 
 def check_not_purged(log: TransactionLog, newest: Snapshot, target: Snapshot) -> None:
-    """VersionNotFoundError if a purge has condemned splits of a version, even if it has not deleted them yet."""
+    """Raise VersionNotFoundError if a purge has condemned splits of a version, even if it has not
+    deleted them yet.
+    """
     purge = newest.header.txns.get(PURGE_TXN)
     if purge is None or purge.version <= target.version or target.version in newest.header.tags.values():
         return

@@ -42,12 +42,12 @@ def pruned_files(snapshot: Snapshot, where: Predicate) -> pa.Table:
 
 
 def every_file(snapshot: Snapshot) -> pa.Table:
-    """All live files."""
+    """Return all live files."""
     return snapshot.all_files
 
 
 def no_file_of_a_new_table(snapshot: Snapshot) -> pa.Table:
-    """Nothing is removed, and nothing may be there: rows of a writer that wants to be the table's first."""
+    """Require an empty table: used by a writer that must be the first."""
     if snapshot.version > 0:
         raise TableExistsError(
             f"Another writer was first: the new table is at version {snapshot.version} already.",
@@ -60,10 +60,10 @@ def no_file_of_a_new_table(snapshot: Snapshot) -> pa.Table:
 def files_within(
     where: Predicate, partition_columns: Sequence[str], *, inspected: Mapping[str, str | None]
 ) -> LiveSelection:
-    """Files all of whose rows match. A file of which some rows may match must have been looked into before, with the
-    deletion vector that it has.
+    """Return files whose rows all match.
 
-    One that has not been came in meanwhile: its rows cannot be replaced unseen, and the write must be repeated.
+    A file with some matching rows must have been read before with its current deletion vector. A
+    file that was added meanwhile has not, so the write must be repeated.
     """
 
     def select(snapshot: Snapshot) -> pa.Table:
@@ -86,7 +86,7 @@ def files_within(
 
 
 def files_of_partitions(partitions: Iterable[Mapping[str, str | None]]) -> LiveSelection:
-    """Files of exactly these partitions (dynamic partition overwrite)."""
+    """Return files of exactly these partitions (dynamic partition overwrite)."""
     keys = {tuple(sorted(values.items(), key=lambda item: item[0])) for values in partitions}
 
     def select(snapshot: Snapshot) -> pa.Table:
@@ -98,7 +98,7 @@ def files_of_partitions(partitions: Iterable[Mapping[str, str | None]]) -> LiveS
 
 
 def files_of_matching_partitions(where: Predicate) -> LiveSelection:
-    """Files of the partitions that match a predicate over partition columns only."""
+    """Return files of the partitions that match a predicate over partition columns."""
 
     def select(snapshot: Snapshot) -> pa.Table:
         files = snapshot.all_files

@@ -1,6 +1,5 @@
-"""The names of the log's files, what a name says, and one listing of the folder as what the log holds.
-
-A log holds versions, states, and checkpoints of older forms.
+"""Names of the log's files, and one listing of the folder as versions, states, and checkpoints of
+older forms.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from indextables.storage.store import ObjectInfo, Store
 LOG = "_transaction_log"
 POINTER = f"{LOG}/_last_checkpoint"
 CLOCK = f"{LOG}/_clock"
-"""An empty file that a cleaner writes to learn what time it is in the store."""
+"""An empty file that a cleaner writes to read the store's clock."""
 DROPPED = f"{LOG}/DROPPED"
 """The marker of a table that is being dropped. It sorts after the version files and before everything else."""
 MANIFESTS = f"{LOG}/manifests"
@@ -26,36 +25,40 @@ STATE_FILES = ("_manifest.avro", "_manifest.json")
 PARQUET_CHECKPOINTS = f"{LOG}/_checkpoints"
 _DIGITS = 20
 MAX_VERSION = 10**18
-"""No table gets this far, and every engine can count so far. A file with a higher number is none of the log's."""
+"""Highest valid version, supported by every engine. A file with a higher number is not part of the
+log.
+"""
 
 
 def version_path(version: int) -> str:
-    """The version file of a version."""
+    """Return the version file of a version."""
     if version > MAX_VERSION:
         raise UnsupportedError(f"There is no version {version}: versions end at {MAX_VERSION}.", version=version)
     return f"{LOG}/{version:0{_DIGITS}d}.json"
 
 
 def before_version(version: int) -> str:
-    """A name that sorts before every file of this version and after every file of the one before."""
+    """Return a name that sorts before every file of this version and after every file of the
+    previous one.
+    """
     return f"{LOG}/{version:0{_DIGITS}d}"
 
 
 def state_dir(version: int) -> str:
-    """The state directory of a version."""
+    """Return the state directory of a version."""
     return f"{LOG}/{STATE_PREFIX}{version:0{_DIGITS}d}"
 
 
 def state_path(version: int) -> str:
-    """The file that makes a state."""
+    """Return the manifest file of a state."""
     return f"{state_dir(version)}/{STATE_FILES[0]}"
 
 
 def manifest_path(path: str, state_file: str) -> str:
-    """Where a manifest lies, from what the state in `state_file` calls it.
+    """Return the path of a manifest from its name in `state_file`.
 
-    Shared manifests and those of a named state directory are relative to the log; a bare name is relative to the state's
-    own directory. A path that leads out of the log is a BadFileError.
+    Shared manifests and those of a named state directory are relative to the log; a bare name is
+    relative to the state's directory. A path outside the log is a BadFileError.
     """
     folder = LOG if path.startswith(("manifests/", STATE_PREFIX)) else state_file.rpartition("/")[0]
     if path.startswith("/") or "://" in path or ".." in path.split("/"):
@@ -64,36 +67,37 @@ def manifest_path(path: str, state_file: str) -> str:
 
 
 def json_checkpoint_path(version: int) -> str:
-    """The JSON checkpoint of a version, or the manifest of its parts."""
+    """Return the JSON checkpoint of a version, or the manifest of its parts."""
     return f"{LOG}/{version:0{_DIGITS}d}.checkpoint.json"
 
 
 def json_part_name(version: int, checkpoint_id: str, part: int) -> str:
-    """The name of one part of a multi-part checkpoint, counted from 1."""
+    """Return the name of one part of a multi-part checkpoint, counted from 1."""
     return f"{version:0{_DIGITS}d}.checkpoint.{checkpoint_id}.{part:05d}.json"
 
 
 def parquet_checkpoint_path(version: int) -> str:
-    """The Parquet checkpoint of a version; a small JSON file of the same name lies beside it."""
+    """Return the Parquet checkpoint of a version. A small JSON file of the same name is next to it."""
     return f"{PARQUET_CHECKPOINTS}/{version:0{_DIGITS}d}.checkpoint.parquet"
 
 
 def parquet_part_name(version: int, checkpoint_id: str, part: int) -> str:
-    """The name of one further part of a Parquet checkpoint, counted from 1."""
+    """Return the name of one further part of a Parquet checkpoint, counted from 1."""
     return f"{version:0{_DIGITS}d}.checkpoint.{checkpoint_id}.{part:05d}.parquet"
 
 
 def version_of(path: str) -> int | None:
-    """The version of a version file, or None if the path is not one."""
+    """Return the version of a version file, or None for other paths."""
     name = path.removeprefix(f"{LOG}/")
     digits, dot, rest = name.partition(".")
     return int(digits) if dot and rest == "json" and _is_number(digits) else None
 
 
 def legacy_checkpoint_version_of(path: str) -> int | None:
-    """The version of a JSON or Parquet checkpoint, or None. Parts of a multi-part JSON checkpoint are None.
+    """Return the version of a JSON or Parquet checkpoint, or None.
 
-    A Parquet checkpoint is one file, or a folder of files as Spark writes it.
+    Parts of a multi-part JSON checkpoint are None. A Parquet checkpoint is one file, or a folder of
+    files as Spark writes it.
     """
     digits, rest, in_folder = _checkpoint_name(path)
     if in_folder:
@@ -106,21 +110,23 @@ def legacy_checkpoint_version_of(path: str) -> int | None:
 
 
 def legacy_note_version_of(path: str) -> int | None:
-    """The version of a small file beside a Parquet checkpoint, or None."""
+    """Return the version of a small file next to a Parquet checkpoint, or None."""
     digits, rest, in_folder = _checkpoint_name(path)
     is_note = in_folder and (rest == "checkpoint.json" or rest.startswith("checkpoint.parquet/_"))
     return int(digits) if is_note and digits else None
 
 
 def is_checkpoint_part(path: str) -> bool:
-    """Whether the file is a part of a checkpoint of several files."""
+    """Return whether the file is a part of a checkpoint of several files."""
     digits, rest, in_folder = _checkpoint_name(path)
     words, suffix = rest.split("."), "parquet" if in_folder else "json"
     return bool(digits) and len(words) == 4 and words[0] == "checkpoint" and words[3] == suffix
 
 
 def _checkpoint_name(path: str) -> tuple[str, str, bool]:
-    """The digits of a checkpoint's name (empty if it has none), the rest, and whether it lies in the Parquet folder."""
+    """Split a checkpoint's name into its digits (empty if none) and the rest, and return whether it
+    is in the Parquet folder.
+    """
     in_folder = path.startswith(f"{PARQUET_CHECKPOINTS}/")
     name = path.removeprefix(f"{PARQUET_CHECKPOINTS}/" if in_folder else f"{LOG}/")
     digits, _, rest = name.partition(".")
@@ -136,14 +142,16 @@ def _is_digits(digits: str) -> bool:
 
 
 def is_impossible_version(path: str) -> bool:
-    """Whether a file is named like a version file or a state, of a version that cannot be."""
+    """Return whether a file is named like a version file or a state of an invalid version."""
     name = path.removeprefix(f"{LOG}/").removeprefix(STATE_PREFIX)
     digits = name[:_DIGITS]
     return _is_digits(digits) and not _is_number(digits) and name[_DIGITS:].startswith((".", "/"))
 
 
 def state_version_of(path: str) -> int | None:
-    """The version of a state directory, from the path of its manifest; None for any other path."""
+    """Return the version of a state directory from the path of its manifest, or None for other
+    paths.
+    """
     folder, _, name = path.removeprefix(f"{LOG}/").partition("/")
     digits = folder.removeprefix(STATE_PREFIX)
     # Other writers leave out the zeros before the number; a longer one than ours is no version.
@@ -152,11 +160,11 @@ def state_version_of(path: str) -> int | None:
 
 
 MOST_HOLES = 1_000
-"""So many missing versions are told one by one."""
+"""Maximum number of missing versions listed one by one."""
 
 
 class LogListing(Struct, frozen=True):
-    """What a listing showed. Versions below `first_version` were not asked for."""
+    """The content of a listing. Versions below `first_version` were not requested."""
 
     versions: Mapping[int, ObjectInfo]
     states: Mapping[int, ObjectInfo]
@@ -165,22 +173,24 @@ class LogListing(Struct, frozen=True):
     is_dropped: bool = False
     """Whether the table is being dropped."""
     impossible: tuple[str, ...] = ()
-    """Files named like versions that cannot be: nobody looks into them."""
+    """Files named like invalid versions. They are ignored."""
 
     @property
     def newest(self) -> int:
-        """The highest version that anything in the log speaks of; -1 for no table."""
+        """The highest version of any file in the log; -1 for no table."""
         return max([*self.versions, *self.states, *self.legacy_checkpoints], default=-1)
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no table here."""
+        """Whether there is no table."""
         return self.newest < 0
 
     def missing(self, after: int, until: int) -> list[int]:
-        """The versions in (after, until] that have no version file: all of them, or the first of very many.
+        """Return the versions in (after, until] without a version file, at most the first of very
+        many.
 
-        A file can be called anything: a hole is as long as a name says, and nobody walks through all of it.
+        File names can contain any number, so the length of a hole is computed rather than
+        enumerated.
         """
         holes = (v for v in range(after + 1, until + 1) if v not in self.versions)
         return list(islice(holes, MOST_HOLES))
@@ -206,7 +216,7 @@ def list_versions(store: Store, first: int, until: int) -> dict[int, ObjectInfo]
 
 
 def being_dropped(url: str) -> TableNotFoundError:
-    """The error for a table of which only the marker and some files may be left."""
+    """Return the error for a table of which only the marker and some files may be left."""
     return TableNotFoundError(
         f"The table at {url} is being dropped.",
         hint="If the process that drops it has died, Table.drop(path) finishes it.",
@@ -215,13 +225,15 @@ def being_dropped(url: str) -> TableNotFoundError:
 
 
 def list_log(store: Store, *, first_version: int = 0) -> LogListing:
-    """List the log from a version on. States and checkpoints are always all listed: their names sort after the versions."""
+    """List the log from a version. States and checkpoints are always listed, because their names
+    sort after the versions.
+    """
     start_after = before_version(first_version) if first_version else None
     return listing_of(store.list(LOG, start_after=start_after), first_version=first_version)
 
 
 def listing_of(objects: Iterable[ObjectInfo], *, first_version: int = 0) -> LogListing:
-    """The files of a log that were listed from a version on."""
+    """Build the listing of a log's files that were listed from a version."""
     versions: dict[int, ObjectInfo] = {}
     states: dict[int, ObjectInfo] = {}
     checkpoints: dict[int, ObjectInfo] = {}

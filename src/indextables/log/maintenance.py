@@ -61,11 +61,11 @@ class UpkeepCounts(Struct):
     last_failure: str | None = None
     failed_last: bool = False
     cleanup_failure: CleanupError | None = None
-    """What went wrong with cleaning, for the table to raise (`cleanup.failurePolicy=fail`)."""
+    """The error of a failed cleaning, which the table raises if `cleanup.failurePolicy=fail`."""
     has_gap: bool = False
     """Whether a checkpoint found a version of the log missing: the next commit checks it first."""
     overdue_since: tuple[int, int] | None = None
-    """The checkpoint that is missing its successor, and when that was first noticed (ms)."""
+    """The checkpoint whose successor is missing, and when that was first noticed (ms)."""
 
     def count_failure(self, url: str, failure: Exception, what: str, metric: str = "checkpoint_failures_total") -> None:
         """Log and count something that went wrong next to a commit."""
@@ -304,7 +304,9 @@ class LogMaintenance:
         raise CheckpointValidationError(failure.message, **failure.context) from failure
 
     def _replicate(self, report: CheckpointReport, *, thorough: bool) -> None:
-        """Copy a state to its replica, and clean up there. What goes wrong is logged and counted, never raised."""
+        """Copy a state to its replica and clean up there. Errors are logged and counted, never
+        raised.
+        """
         context, replica = self.context, self.context.replica
         if replica is None:
             return

@@ -1,11 +1,14 @@
-"""Counts the commits that this application made to each table, so that no cached snapshot is older than its own commits.
+"""Count the commits that this application made to each table, so that no cached snapshot is older
+than its own commits.
 
-A cached snapshot may be returned without a listing (`transaction.cache.expirationSeconds`). That may hide the commits of
-other applications for a while, never our own. Every cached snapshot carries the mark of its table at the time of the read;
-a commit moves the mark, and a snapshot with another mark is read again.
+A cached snapshot may be returned without a listing (`transaction.cache.expirationSeconds`). That
+can hide commits of other applications for a while, never our own. Every cached snapshot carries the
+table's mark at the time of the read; a commit moves the mark, and a snapshot with another mark is
+read again.
 
-The count of one process is kept in memory. A Spark application plans each read and each write in a process of its own;
-these processes share a folder, in which each table has a file that grows by one byte per commit.
+The count of one process is kept in memory. A Spark application plans each read and write in a
+separate process; these share a folder, in which each table has a file that grows by one byte per
+commit.
 """
 
 from __future__ import annotations
@@ -25,14 +28,14 @@ logger = logging.getLogger(__name__)
 
 
 class CommitMark(Struct, frozen=True):
-    """How many commits to a table this process, and all processes of its Spark application, have made."""
+    """Number of commits to a table by this process, and by all processes of its Spark application."""
 
     in_process: int = 0
     in_application: int = 0
 
     @property
     def following(self) -> CommitMark:
-        """The mark after one more commit of this process."""
+        """Return the mark after one more commit of this process."""
         return CommitMark(self.in_process + 1, self.in_application + bool(shared_folder()))
 
 
@@ -40,12 +43,12 @@ class OwnCommits:
     """The marks of tables. Tables are named by `table_key`."""
 
     def __init__(self) -> None:
-        """Start with no commit counted."""
+        """Start without commits."""
         self._counts: Counter[str] = Counter()
         self._lock = threading.Lock()
 
     def mark(self, table: str) -> CommitMark:
-        """The mark of a table now."""
+        """Return the current mark of a table."""
         with self._lock:
             count = self._counts.get(table, 0)
         path = _shared_path(table)
@@ -56,7 +59,7 @@ class OwnCommits:
         return CommitMark(count, shared)
 
     def add(self, table: str) -> CommitMark:
-        """Count a commit; returns the mark after it."""
+        """Count a commit and return the mark after it."""
         with self._lock:
             self._counts[table] += 1
             count = self._counts[table]
@@ -69,17 +72,19 @@ class OwnCommits:
         return CommitMark(count, shared)
 
     def renew_lock(self) -> None:
-        """In a forked child the lock may be held by a thread that does not exist there."""
+        """Replace the lock in a forked child, because a thread of the parent may hold it."""
         self._lock = threading.Lock()
 
 
 def table_key(url: str, local_path: Path | None) -> str:
-    """The name under which commits to a table are counted: one for all spellings of a local path."""
+    """Return the name under which commits to a table are counted: one for all spellings of a local
+    path.
+    """
     return url if local_path is None else os.path.realpath(local_path)
 
 
 def _append_byte(path: Path) -> int:
-    """Append one byte to a file that several processes share; returns its size."""
+    """Append one byte to a file that several processes share, and return its size."""
     with path.open("ab") as file:
         file.write(b".")
         file.flush()

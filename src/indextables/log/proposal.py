@@ -1,7 +1,7 @@
-"""Proposals: changes that want to become a version, and the plan each of them makes on top of a snapshot.
+"""Proposals: changes that are to become a version, and the plan of each on a snapshot.
 
-`TakeoverProposal` wraps another proposal and raises the protocol of a table that an older release or another
-engine could otherwise continue to write.
+`TakeoverProposal` wraps another proposal and raises the protocol of a table that an older release
+or another engine could otherwise continue to write.
 """
 
 from __future__ import annotations
@@ -21,40 +21,45 @@ from indextables.model.snapshot import Snapshot
 
 
 class Plan(Struct, frozen=True):
-    """What a commit would write on top of a snapshot. No actions: there is nothing to do."""
+    """What a commit would write on a snapshot. Without actions there is nothing to do."""
 
     actions: Sequence[LogAction]
     info: CommitInfo
 
 
 class Proposal(Protocol):
-    """A change that wants to become a version."""
+    """A change that is to become a version."""
 
     @property
     def intent(self) -> Intent:
-        """What it wants, as far as others could stand in its way."""
+        """Return what it reads and writes, for the conflict check."""
         ...
 
     def plan(self, snapshot: Snapshot, *, now_ms: int) -> Plan:
-        """What it would write on top of a snapshot; called again on a newer one when others were first."""
+        """Return what it would write on a snapshot; called again on a newer one after a lost race."""
         ...
 
 
 class TakeoverProposal(Struct, frozen=True):
-    """A proposal that also raises the protocol: of a table that another engine could go on writing beside us, and where
-    its splits have what older releases do not know. A query means the same after it, which the table records."""
+    """A proposal that also raises the protocol of a table that another engine could concurrently
+    write, or whose splits have features that older releases do not know.
+
+    The default operator of queries is recorded in the table, so that queries keep their meaning.
+    """
 
     proposal: Proposal
     raises_old: bool = True
-    """Whether protocol 1 to 3 is raised too; not in a table that is kept readable for older engines."""
+    """Whether protocols 1 to 3 are raised too; not in a table that is kept readable for older
+    engines.
+    """
 
     @property
     def intent(self) -> Intent:
-        """What the proposal wants."""
+        """Return the intent of the wrapped proposal."""
         return self.proposal.intent
 
     def plan(self, snapshot: Snapshot, *, now_ms: int) -> Plan:
-        """Its plan, with the protocol that the table needs from then on."""
+        """Return its plan with the required protocol."""
         planned = self.proposal.plan(snapshot, now_ms=now_ms)
         own = [a for a in planned.actions if isinstance(a, ProtocolAction)]
         before = protocol = own[-1] if own else snapshot.header.protocol
@@ -74,7 +79,9 @@ class TakeoverProposal(Struct, frozen=True):
 
 
 def with_operator(metadata: MetadataAction, before: ProtocolAction, after: ProtocolAction) -> MetadataAction:
-    """Metadata of one protocol as it is under another: it records what words side by side mean, where that would change."""
+    """Return metadata for another protocol: it records the default operator of queries if that
+    would change.
+    """
     configuration, meaning = metadata.configuration or {}, default_operator(before)
     if meaning == default_operator(after) or DEFAULT_OPERATOR.lower() in {bare_key(k).lower() for k in configuration}:
         return metadata

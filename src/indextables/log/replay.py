@@ -1,7 +1,8 @@
-"""Reading the table from its log: the newest base, then every version after it, with no hole.
+"""Replay the log: the newest base, then every version after it, without a hole.
 
-An I/O error is never taken for absence. A file that was listed and has gone means that the log was cleaned underneath the
-reader: it starts again from a new listing (rule R2). A hole that stays is a LogGapError, never a shorter table.
+An I/O error is never treated as absence. If a listed file is gone, the log was cleaned concurrently
+and the reader starts again from a new listing (rule R2). A remaining hole is a LogGapError, never a
+shorter table.
 """
 
 from __future__ import annotations
@@ -28,13 +29,15 @@ RESTARTS = 5
 
 
 class LogMovedError(Exception):
-    """The log was cleaned while it was read; never leaves this room."""
+    """The log was cleaned while it was read. Never leaves this package."""
 
 
 class LoadedSnapshot(Struct, frozen=True):
-    """A snapshot and the files it was read from, from its base on, by which a later look knows the table again.
+    """A snapshot and the files it was read from, starting with its base, which identify the table
+    on later reads.
 
-    `own` are versions after it that this process committed itself and need not read back; `latest` is what they led to.
+    `own` are later versions that this process committed itself and need not read back; `latest` is
+    their outcome.
     """
 
     snapshot: Snapshot
@@ -43,7 +46,9 @@ class LoadedSnapshot(Struct, frozen=True):
     latest: Snapshot | None = None
 
     def followed_by(self, snapshot: Snapshot, versions: Sequence[CommittedVersion]) -> LoadedSnapshot:
-        """The same, with versions that came after what is known of it and led to a snapshot; else as it is."""
+        """Return the same snapshot followed by these versions, or itself if they do not continue
+        it.
+        """
         at = self.snapshot.version + len(self.own)
         later = [version for version in versions if version.version > at]
         if not later or later[0].version != at + 1 or snapshot.version != at + len(later):
@@ -52,7 +57,7 @@ class LoadedSnapshot(Struct, frozen=True):
 
 
 def load(store: Store, reader: BaseReader, *, version: int | None = None) -> LoadedSnapshot:
-    """The table at its newest version, or at an older one."""
+    """Load the table at its newest or at an older version."""
     for attempt in range(RESTARTS):
         short = attempt == 0 and version is None and not reader.replays
         listing = _short_listing(store) if short else list_log(store)
@@ -64,9 +69,9 @@ def load(store: Store, reader: BaseReader, *, version: int | None = None) -> Loa
 
 
 def _short_listing(store: Store) -> LogListing:
-    """The log from the checkpoint on that the pointer names: a long log is listed in one page instead of many.
+    """List the log from the checkpoint that the pointer names, one page instead of many.
 
-    If nothing is found there the pointer was wrong, and the whole log is listed.
+    If the result is empty the pointer was wrong, and the whole log is listed.
     """
     pointer = read_pointer(store)
     if pointer is None:
@@ -77,7 +82,9 @@ def _short_listing(store: Store) -> LogListing:
 
 
 def advance(store: Store, reader: BaseReader, loaded: LoadedSnapshot) -> LoadedSnapshot:
-    """The newest version, by one listing from the known base on; whatever looks odd is read from the start."""
+    """Return the newest version by one listing from the known base. Anything unexpected causes a
+    complete read.
+    """
     at = loaded.snapshot.version
     listing = list_log(store, first_version=min(loaded.files))
     if any(_file(listing, version) != info for version, info in loaded.files.items()):
@@ -110,13 +117,15 @@ def advance(store: Store, reader: BaseReader, loaded: LoadedSnapshot) -> LoadedS
 
 
 def check_read(store: Store, snapshot: Snapshot) -> None:
-    """Whether a table that was read can be used by this release: its protocol, and what its metadata says."""
+    """Check that this release supports a table: its protocol and its metadata."""
     check_readable(snapshot.header.protocol, path=store.url)
     _check_metadata(store, snapshot)
 
 
 def _received(version: CommittedVersion, info: ObjectInfo) -> CommittedVersion:
-    """A version of our own as others will read it: dated no later than the store received it."""
+    """Return one of our own versions as other readers see it: dated no later than the store
+    received it.
+    """
     timestamp_ms = bounded_time(version.timestamp_ms, info.last_modified_ms)
     return version if timestamp_ms == version.timestamp_ms else replace(version, timestamp_ms=timestamp_ms)
 
@@ -185,7 +194,7 @@ def _file(listing: LogListing, version: int) -> ObjectInfo | None:
 
 
 def readable_versions(listing: LogListing) -> list[int]:
-    """The versions that the files of a full listing can reconstruct."""
+    """Return the versions that the files of a complete listing can reconstruct."""
     starts = {*listing.states, *listing.legacy_checkpoints}
     readable: list[int] = []
     # Only what has a file can be reached; the numbers between may be more than anybody can count.
@@ -197,7 +206,7 @@ def readable_versions(listing: LogListing) -> list[int]:
 
 
 def version_not_found(url: str, listing: LogListing, version: int) -> VersionNotFoundError:
-    """The error for a version that is not, or no longer, there."""
+    """Return the error for a version that does not, or no longer, exist."""
     readable = readable_versions(listing)
     first, last = (readable[0], readable[-1]) if readable else (None, None)
     what = "does not exist yet" if version > listing.newest else "is not in the log any more"

@@ -1,9 +1,10 @@
-"""Copies of the states of tables in another place, and what of them can be trusted.
+"""Copies of the states of tables at another location, and which of them can be trusted.
 
-A replica is a folder with a folder for each table, named by the table's id; in it lie its states and their manifests under
-the names that they have in the log. It is written after the checkpoint and read by nobody but a repair. A repair does not
-believe it: its checksums and counts must hold, it must be of the same table, what it says of transactions must be what the
-versions that are still there say, and no version between it and the newest one may be missing.
+A replica is a folder with a folder for each table, named by the table's id, which holds its states
+and their manifests under the names in the log. It is written after the checkpoint and read only by
+repairs. A repair verifies it: checksums and counts must match, it must be of the same table, its
+transactions must agree with the remaining versions, and no version between it and the newest one
+may be missing.
 """
 
 from __future__ import annotations
@@ -45,12 +46,14 @@ _PLAIN_ID = re.compile(r"[0-9A-Za-z-]{1,64}")
 
 
 def folder_of(table_id: str) -> str:
-    """The folder of a table in a replica. An id that is no plain name, which somebody else may have written, is hashed."""
+    """Return the folder of a table in a replica. An id that is not a plain name is hashed."""
     return table_id if _PLAIN_ID.fullmatch(table_id) else hashlib.sha256(table_id.encode()).hexdigest()
 
 
 class RecoveredSnapshot(Struct, frozen=True):
-    """The newest version of a table by its replica, and whether the log that is left shows that they belong together."""
+    """The newest version of a table from its replica, and whether the remaining log shows that they
+    belong together.
+    """
 
     url: str
     snapshot: Snapshot
@@ -58,19 +61,21 @@ class RecoveredSnapshot(Struct, frozen=True):
 
 
 class Replica(Struct, frozen=True):
-    """A place with copies of states. `open` opens a folder of it, or all of it, with the settings of the caller."""
+    """A location with copies of states. `open` opens it or a folder of it with the caller's
+    settings.
+    """
 
     url: str
     open: Callable[[str], Store]
 
     def folder(self, name: str) -> Store:
-        """The store of one table in it."""
+        """Return the store of one table in it."""
         return self.open(f"{self.url.rstrip('/')}/{name}")
 
     def copy(self, source: Store, version: int, *, thorough: bool = False) -> Store:
-        """Copy the state of a version and the manifests that are not there yet; returns where to.
+        """Copy the state of a version and its missing manifests, and return the location.
 
-        `thorough` reads the copies that are there as well, and replaces those that are damaged.
+        `thorough` also reads existing copies and replaces damaged ones.
         """
         path = log_files.state_path(version)
         body = source.get(path)
@@ -108,7 +113,7 @@ class Replica(Struct, frozen=True):
         return target
 
     def clean(self, target: Store, policy: RetentionPolicy, settings: CleanupSettings, original: Cleaner) -> None:
-        """Delete copies that have had their time, by the retention, clock and tags of the cleaner of the log itself."""
+        """Delete expired copies, by the retention, clock and tags of the log's cleaner."""
         versions = original.bases.versions
         bases = BaseReader(VersionReader(target, versions.cache, versions.settings), original.bases.settings)
         report = replace(original, store=target, bases=bases).clean(policy, settings=settings)
@@ -118,9 +123,11 @@ class Replica(Struct, frozen=True):
     def recover(
         self, versions: VersionReader, reading: LogReadSettings, state_reading: StateReadSettings
     ) -> list[RecoveredSnapshot]:
-        """The newest version of the table whose log `versions` reads, by each folder that can be its replica.
+        """Return the newest version of the table whose log `versions` reads, from each folder that
+        can be its replica.
 
-        There is one, but where the log that is left does not say which table it was of. RefusedError if there is none.
+        There is one, unless the remaining log does not identify its table. Raises RefusedError if
+        there is none.
         """
         listing = list_log(versions.store)
         ids = _table_ids(versions, state_reading, listing)
@@ -165,7 +172,7 @@ def _id_of(base: Base) -> str:
 
 
 def _table_ids(versions: VersionReader, reading: StateReadSettings, listing: LogListing) -> frozenset[str]:
-    """The ids that the log that is left speaks of: its first version, and the states that can be read."""
+    """Return the table ids in the remaining log: in its first version, and in readable states."""
     first = _readable_version(versions, listing, 0)
     ids = {a.id for a in (first.actions if first is not None else ()) if isinstance(a, MetadataAction)}
     reader = BaseReader(versions, reading)
@@ -188,7 +195,7 @@ def _readable_version(versions: VersionReader, listing: LogListing, number: int)
 
 
 def _newest_base(store: Store, reading: LogReadSettings, state_reading: StateReadSettings) -> Base:
-    """The newest state of a replica of which every byte was read and found right."""
+    """Return the newest state of a replica after verifying every byte of it."""
     verifier, listing = CheckpointVerifier.of(store, reading, state_reading), list_log(store)
     reasons = []
     for version in sorted(listing.states, reverse=True):
@@ -204,7 +211,9 @@ def _newest_base(store: Store, reading: LogReadSettings, state_reading: StateRea
 
 
 def _check_transactions(url: str, base: Base, versions: VersionReader, listing: LogListing) -> bool:
-    """Whether a version that the state covers is still there and is the one that it knows; RefusedError if it is another."""
+    """Return whether a version that the state covers still exists with the expected transaction.
+    Raises RefusedError if it differs.
+    """
     txn_ids, at = base.header.recent_txn_ids, base.header.version
     matches = False
     for number in sorted(v for v in listing.versions if at - len(txn_ids) < v <= at):
@@ -218,7 +227,7 @@ def _check_transactions(url: str, base: Base, versions: VersionReader, listing: 
 
 
 def _continued(url: str, base: Base, versions: VersionReader, listing: LogListing) -> Snapshot:
-    """What the versions after a state lead to; RefusedError if one of them is missing."""
+    """Return the outcome of the versions after a state. Raises RefusedError if one is missing."""
     at, newest = base.header.version, max(listing.newest, base.header.version)
     missing = listing.missing(at, newest)
     if missing:

@@ -35,7 +35,9 @@ logger = logging.getLogger(__name__)
 
 
 class CachedSnapshot(Struct, frozen=True):
-    """A snapshot in the cache, when it was last compared with the store, and which of our commits it contains."""
+    """A cached snapshot, when it was last compared with the store, and which of our commits it
+    contains.
+    """
 
     loaded: LoadedSnapshot
     listed_ms: int
@@ -43,15 +45,17 @@ class CachedSnapshot(Struct, frozen=True):
 
     @property
     def snapshot(self) -> Snapshot:
-        """The newest version that this process knows of."""
+        """The newest version that this process knows."""
         return self.loaded.latest or self.loaded.snapshot
 
     def followed_by(self, snapshot: Snapshot, versions: Sequence[CommittedVersion], now_ms: int) -> CachedSnapshot:
-        """The same with later versions, which were read or written by name at this time."""
+        """Return the same with later versions that were read or written by name at this time."""
         return replace(self, loaded=self.loaded.followed_by(snapshot, versions), listed_ms=now_ms)
 
     def with_own_commit(self, version: int, mark: CommitMark) -> CachedSnapshot:
-        """The same after a commit of this process. It keeps its old mark, and is out of date, if it lacks some commit."""
+        """Return the same after a commit of this process. If it lacks a commit it keeps its old
+        mark and is outdated.
+        """
         is_complete = self.snapshot.version >= version and mark == self.mark.following
         return replace(self, mark=mark) if is_complete else self
 
@@ -229,7 +233,7 @@ class Snapshots:
             self.context.cache.count(kind, self.context.store.url, hit=hit)
 
     def _remember(self, loaded: LoadedSnapshot, mark: CommitMark) -> Snapshot:
-        """Cache what was read; `mark` was taken before the read began."""
+        """Cache a read; `mark` was taken before the read began."""
         if self.context.settings.cache.enabled:
             self._put(CachedSnapshot(loaded, self.context.now_ms(), mark))
         else:

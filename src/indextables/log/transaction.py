@@ -1,4 +1,4 @@
-"""A transaction gathers what one version shall do to the table, and is planned on whatever snapshot it meets."""
+"""Transactions: collect the changes of one version, and plan them on any snapshot."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from indextables.wire.version_file import as_read_back
 
 HOUR_MS = 3_600_000
 LiveSelection = Callable[[Snapshot], pa.Table]
-"""Chooses, on the snapshot a commit meets, the live files it removes; planned again if others were first."""
+"""Selects the live files to remove on the snapshot of a commit; called again after a lost race."""
 
 
 class SkipRequest(Struct, frozen=True):
@@ -51,66 +51,72 @@ class SkipRequest(Struct, frozen=True):
     cooldown_hours: float
     partition_values: Mapping[str, str | None] | None = None
     size: int | None = None
-    """What the table itself says of the split, where these are None."""
+    """Partition and size of the split; taken from the table where they are None."""
 
 
 class RowDeletion(Struct, frozen=True):
-    """Rows of a live split that go, while the split stays: its deletion vector names them from then on."""
+    """Deleted rows of a live split that stays: its deletion vector will name them."""
 
     path: str
     rows: RowSet
     """Their numbers in the split's file."""
     stored_rows: int
-    """How many rows the file holds."""
+    """Number of rows in the file."""
 
 
 class WrittenVector(Struct, frozen=True):
-    """Rows of a live split that go, named by a vector that the worker which found them has written."""
+    """Deleted rows of a live split, in a vector that a worker has already written."""
 
     path: str
     before: str | None
     """The vector that the worker read."""
     vector: str
-    """The vector that also names the rows that go."""
+    """The vector that also names the deleted rows."""
     deleted_records: int
-    """How many rows it names."""
+    """Number of rows in the vector."""
     stored_rows: int
 
 
 class Changes(Struct, frozen=True):
-    """What a version shall do. Removals are named splits that must still be live, and a selection planned anew each time."""
+    """The changes of a version. Removals are named splits that must still be live, and a selection
+    repeated on each snapshot.
+    """
 
     operation: str
     adds: Sequence[AddAction] = ()
     removes: Sequence[str] = ()
     vectors: Mapping[str, str | None] = field(default_factory=dict)
-    """The deletion vectors that splits to be removed had when their rows were read."""
+    """The deletion vectors that the removed splits had when their rows were read."""
     deletions: Sequence[RowDeletion | WrittenVector] = ()
-    """Rows that go out of splits which stay. Where others have deleted other rows of them meanwhile, all of them go."""
+    """Rows deleted from splits that stay. Rows that another writer deleted meanwhile stay deleted.
+    """
     writer: VectorWriter | None = None
-    """What writes the vectors of `deletions`."""
+    """Writes the vectors of `deletions`."""
     keys: Predicate | None = None
-    """What rows fulfil that have one of the keys which are inserted: none may have come in meanwhile."""
+    """Condition of rows with one of the inserted keys: no such row may have been added meanwhile.
+    """
     selected: LiveSelection | None = None
     removes_change_data: bool = True
     skips: Sequence[SkipRequest] = ()
     metadata: MetadataAction | None = None
     reindexes: bool = False
     revives: bool = False
-    """Whether what it adds may be splits that the table had before: a purge does not name those before it deletes them."""
+    """Whether added splits may have been in the table before; a purge then does not name them
+    before it deletes them.
+    """
     protocol: ProtocolAction | None = None
     txn: tuple[str, int] | None = None
     mark: tuple[str, int] | None = None
-    """Something that the table shall remember beside `txn`, under a name of its own."""
+    """An additional entry next to `txn`, with a name of its own."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, Any] = field(default_factory=dict)
     user_metadata: str | None = None
     engine_info: str | None = None
     keep_empty: bool = False
-    """Whether a version is written even if it does nothing (an append of no rows leaves no version otherwise)."""
+    """Whether a version without changes is written. An append of no rows writes none by default."""
 
     def plan(self, snapshot: Snapshot, *, now_ms: int) -> Plan:
-        """The actions of this transaction on top of a snapshot."""
+        """Return the actions of this transaction on a snapshot."""
         if self.is_recorded(snapshot):
             return Plan((), CommitInfo())
         txn = transaction_id(self.txn)
@@ -130,7 +136,7 @@ class Changes(Struct, frozen=True):
 
     @property
     def intent(self) -> Intent:
-        """What this transaction wants, as far as others could stand in its way."""
+        """Return what this transaction reads and writes, for the conflict check."""
         return Intent(
             self.operation,
             adds=frozenset(named_paths(self.adds)) | frozenset(self.writer.written if self.writer else ()),
@@ -145,7 +151,9 @@ class Changes(Struct, frozen=True):
         )
 
     def is_recorded(self, snapshot: Snapshot) -> bool:
-        """Whether a version up to a snapshot did all this before, by the `txn`."""
+        """Return whether a version up to a snapshot already contains this transaction, by its
+        `txn`.
+        """
         txn = transaction_id(self.txn)
         newest = None if txn is None else snapshot.header.txns.get(txn[0])
         return txn is not None and newest is not None and newest.version >= txn[1]
@@ -167,7 +175,7 @@ class Changes(Struct, frozen=True):
         return list({action.path: action for action in (*selection, *named)}.values())
 
     def _masked(self, snapshot: Snapshot) -> list[tuple[AddAction, AddAction | None]]:
-        """Each split that loses rows, as it is and as it will be; None if none of its rows is left."""
+        """Return each split that loses rows before and after; after is None if no row is left."""
         if not self.deletions:
             return []
         if self.writer is None:
@@ -200,7 +208,7 @@ class Changes(Struct, frozen=True):
 
     @staticmethod
     def _rows(deletion: RowDeletion | WrittenVector, vectors: VectorWriter) -> RowSet:
-        """The rows that go, without those that were gone when they were found."""
+        """Return the deleted rows without those that were already deleted."""
         if isinstance(deletion, RowDeletion):
             return deletion.rows
         before, rows = vectors.load(deletion.before), vectors.load(deletion.vector, deletion.deleted_records)
@@ -208,7 +216,9 @@ class Changes(Struct, frozen=True):
         return rows if before is None else np.setdiff1d(rows, before, assume_unique=True)
 
     def _protocol(self, snapshot: Snapshot, adds: Sequence[AddAction]) -> ProtocolAction | None:
-        """The protocol to record: raised where a split of the version has a deletion vector and the table knew none."""
+        """Return the protocol to record: raised if a split of the version is the first with a
+        deletion vector.
+        """
         current = self.protocol or snapshot.header.protocol
         if all(action.deletion_vector is None for action in adds) or has_vectors(current):
             return self.protocol
@@ -225,7 +235,7 @@ class Changes(Struct, frozen=True):
         )
 
     def _skips(self, snapshot: Snapshot, now_ms: int) -> list[SkipAction]:
-        """The skips, each with the partition and the size that the table knows of the split, and how often it failed."""
+        """Return the skips, each with partition, size and number of failures of the split."""
         if not self.skips:
             return []
         files = snapshot.files(columns=["path", "partition_values", "size"])
@@ -272,7 +282,7 @@ class Changes(Struct, frozen=True):
 
 
 def _masked_split(split: AddAction, vector: str, deleted: int, stored: int) -> AddAction:
-    """A split with another deletion vector. None of its rows is new."""
+    """Return a split with another deletion vector. None of its rows is new."""
     return replace(
         split,
         deletion_vector=vector,
@@ -296,7 +306,7 @@ def _rows_changed(operation: str, path: str, version: int, why: str) -> Conflict
 
 @checked_calls
 class Transaction:
-    """The low-level door: add, remove and skip splits, then commit all of it as one version."""
+    """Low-level transaction: add, remove and skip splits, then commit them as one version."""
 
     def __init__(
         self,
@@ -314,27 +324,29 @@ class Transaction:
         self._removes: dict[str, None] = {}
         self._skips: dict[str, SkipRequest] = {}
         self.version: int | None = None
-        """The version committed; None before the commit, and where there was nothing to do or the `txn` was known."""
+        """The committed version; None before the commit, and if there was nothing to do or the
+        `txn` was known.
+        """
         self.committed = False
 
     def add(self, action: AddAction) -> None:
-        """Add a split. Its path is relative to the table, or under its root."""
+        """Add a split. Its path is relative to the table, or below its root."""
         action = self._accept(action)
         if action.path in self._adds:
             raise InvalidInputError(f"{action.path} is added twice in one transaction.", path=action.path)
         self._adds[action.path] = action
 
     def remove(self, path: str) -> None:
-        """Remove a live split; at commit it must still be live."""
+        """Remove a live split. It must still be live at commit."""
         self._removes[path] = None
 
     def skip(self, path: str, *, reason: str, operation: str = "merge", cooldown_hours: float | None = None) -> None:
-        """Record that an operation could not process a split; it stays live."""
+        """Record that an operation could not process a split, which stays live."""
         hours = self._cooldown_hours if cooldown_hours is None else cooldown_hours
         self._skips[path] = SkipRequest(path, reason, operation, hours)
 
     def commit(self) -> int | None:
-        """Commit; returns the version, or None where there was nothing to do."""
+        """Commit, and return the version, or None if there was nothing to do."""
         changes = replace(
             self._changes,
             adds=tuple(self._adds.values()),
@@ -354,7 +366,9 @@ class Transaction:
 
 
 def accepted(action: AddAction, *, root: str, partition_columns: Sequence[str]) -> AddAction:
-    """An action with its path made relative to the table; refused if it lies outside or names other partitions."""
+    """Return an action with its path relative to the table. A path outside, or in other partitions,
+    is refused.
+    """
     if not isinstance(action, AddAction):
         raise unexpected("A split", "an AddAction", action)
     action = as_read_back(action, what=f"{action.path} in a transaction on {root}")

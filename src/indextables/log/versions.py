@@ -1,11 +1,12 @@
-"""Reading version files: from memory where they are known, in parallel where they are far away; and the store's clock.
+"""Read version files, from the cache or in parallel from the store; and the store's clock.
 
-Ages and the order of times are measured by the store's clock, whatever this machine believes.
+Ages and the order of times are measured by the store's clock. Only a newly written file shows the
+store's time: a cleaner writes one (`_transaction_log/_clock`) before it deletes anything. If both
+clocks differ by more than five minutes it deletes nothing and reports it, because it cannot know
+which clock is wrong.
 
-Only a file that was just written tells what time it is in the store. A cleaner writes one (`_transaction_log/_clock`)
-before it deletes anything; if the two clocks differ by more than five minutes it deletes nothing and says so, for then
-nobody can tell which one is wrong. What a version says of its own time is bounded by the time of its file: a writer from
-the future dates its commits no later than the store received them, and does not push those of others ahead.
+The time in a version is bounded by the time of its file: a writer with a clock in the future dates
+its commits no later than the store received them, and does not move later ones.
 """
 
 from __future__ import annotations
@@ -30,21 +31,22 @@ from indextables.storage.store import ObjectInfo, Store
 from indextables.wire import version_file
 
 MOST_SKEW_MS = 5 * 60_000
-"""So far the clocks of this machine and of the store may differ before a cleaner stops."""
+"""Maximum difference between the clocks of this machine and the store before a cleaner stops."""
 GRAIN_MS = 1_000
-"""Stores tell times in whole seconds, so a time may be later than its file's by as much."""
+"""Resolution of store times: a recorded time may be later than its file's by this much."""
 
 
 class StoreClock(Struct, frozen=True):
-    """Tells the store's time. `now_ms` is this machine's clock."""
+    """The store's clock. `now_ms` is this machine's clock."""
 
     store: Store
     now_ms: Callable[[], int]
 
     def tell(self) -> int:
-        """What time it is in the store (ms since 1970); RefusedError if this machine's clock is far off.
+        """Return the store's time (ms since 1970). Raises RefusedError if this machine's clock is
+        far off.
 
-        A store that does not say is taken to agree: no file in it has an age, so none is ever old enough.
+        A store without times is assumed to agree: no file in it has an age, so none expires.
         """
         before_ms = self.now_ms()
         self.store.put(log_files.CLOCK, b"")
@@ -56,7 +58,9 @@ class StoreClock(Struct, frozen=True):
         return written.last_modified_ms
 
     def _check(self, before_ms: int, after_ms: int, store_ms: int) -> None:
-        """The file was written between two looks at this machine's clock; a slow request is no skew."""
+        """Compare the file's time with this machine's clock before and after the write, so that a
+        slow request is not skew.
+        """
         ahead_ms, behind_ms = before_ms - store_ms, store_ms - after_ms
         if max(ahead_ms, behind_ms) <= MOST_SKEW_MS:
             return
@@ -71,14 +75,16 @@ class StoreClock(Struct, frozen=True):
 
 
 def bounded_time(recorded_ms: int | None, file_ms: int | None) -> int:
-    """The time that a file says of itself, but no later than the store received it; the store's where it says none."""
+    """Return the time that a file records, but no later than the store received it; the store's if
+    it records none.
+    """
     if recorded_ms is None or not 0 < recorded_ms <= _LAST_MS:
         return file_ms or 0
     return recorded_ms if file_ms is None else min(recorded_ms, file_ms + GRAIN_MS)
 
 
 _LAST_MS = 253_402_300_799_999
-"""The end of the year 9999: no calendar here goes further, and whatever is beyond it was never a time."""
+"""The end of the year 9999, the last that the calendar supports. Later values are not times."""
 
 
 def _span(ms: int) -> str:
@@ -89,7 +95,7 @@ def _span(ms: int) -> str:
 
 
 _PARSED_SIZE = 12
-"""How many times larger a parsed version is than its compressed file, about; the cache's bound counts with it."""
+"""Approximate ratio of a parsed version's memory to its compressed size, for the cache limit."""
 
 
 class VersionReader(Struct, frozen=True):
@@ -100,7 +106,7 @@ class VersionReader(Struct, frozen=True):
     settings: LogReadSettings
 
     def read(self, files: Sequence[tuple[int, ObjectInfo]]) -> list[CommittedVersion]:
-        """These versions, in the order asked for. A file that has gone is NotFoundError."""
+        """Read these versions in the given order. A deleted file is NotFoundError."""
         cached = [self._from_cache(version, info) for version, info in files]
         missing = [pair for pair, version in zip(files, cached, strict=True) if version is None]
         try:
@@ -111,13 +117,15 @@ class VersionReader(Struct, frozen=True):
         return [version if version is not None else next(fetched) for version in cached]
 
     def _refuse_newer_protocols(self, files: Sequence[tuple[int, ObjectInfo]]) -> None:
-        """Raise UnsupportedError if one of these versions requires a newer release: to it the files may be in order."""
+        """Raise UnsupportedError if one of these versions requires a newer release, for which the
+        files may be valid.
+        """
         for _, info in files:
             for protocol in version_file.protocols_in(self.store.get(info.path), path=info.path):
                 check_readable(protocol, path=self.store.url)
 
     def read_one(self, version: int) -> CommittedVersion | None:
-        """One version that no listing has shown yet; None if it is not there."""
+        """Read one version that no listing contained yet; None if it does not exist."""
         try:
             data = self.store.get(log_files.version_path(version))
         except NotFoundError:
@@ -125,9 +133,11 @@ class VersionReader(Struct, frozen=True):
         return decode_version(self.store.url, version, data, file_ms=None)
 
     def is_file_of(self, version: CommittedVersion, info: ObjectInfo | None = None) -> bool:
-        """Whether the file of a version is the one that it was read from, or written to: told by a listing or by its bytes.
+        """Return whether the file of a version is still the one that was read or written, by a
+        listing or by its bytes.
 
-        After a log was put back to an older one, others have written the same numbers, and the files may be as long.
+        After a log was replaced by an older copy, other writers have used the same numbers, and
+        file sizes may be equal.
         """
         if info is not None and (info.size != version.file_bytes or info.tag == version.file_md5):
             return info.size == version.file_bytes
@@ -137,7 +147,7 @@ class VersionReader(Struct, frozen=True):
             return False
 
     def remember(self, version: CommittedVersion, info: ObjectInfo) -> None:
-        """Keep a version whose file a listing has shown: one that was read, or that this process wrote."""
+        """Cache a version whose file was listed: one that was read, or that this process wrote."""
         if self.cache is not None:
             self.cache.put("versions", self.store.url, info, version, cost_bytes=info.size * _PARSED_SIZE)
 
@@ -183,7 +193,9 @@ class VersionReader(Struct, frozen=True):
 
 
 def decode_version(root: str, version: int, data: bytes, *, file_ms: int | None) -> CommittedVersion:
-    """A version file's bytes as a committed version; its time is its commitInfo's, but no later than the file's own."""
+    """Decode a version file. The version's time is that of its commitInfo, but no later than the
+    file's.
+    """
     path = log_files.version_path(version)
     try:
         actions = tuple(_relative(root, action) for action in version_file.decode(data, path=path))
@@ -195,12 +207,14 @@ def decode_version(root: str, version: int, data: bytes, *, file_ms: int | None)
 
 
 def md5_of(data: bytes) -> str:
-    """What tells two version files apart that are as long; S3 calls it the tag of the object."""
+    """Return the MD5 of a version file, which S3 calls the object's tag, to tell files of equal
+    size apart.
+    """
     return hashlib.md5(data, usedforsecurity=False).hexdigest()
 
 
 def _relative(root: str, action: LogAction) -> LogAction:
-    """The action with its path relative to the table: older writers recorded absolute ones."""
+    """Return the action with its path relative to the table: older writers recorded absolute ones."""
     if not isinstance(action, AddAction | RemoveAction | SkipAction):
         return action
     if _is_plainly_inside(action.path):
@@ -210,6 +224,6 @@ def _relative(root: str, action: LogAction) -> LogAction:
 
 
 def _is_plainly_inside(path: str) -> bool:
-    """Whether a path is relative and harmless at first sight, as almost every one is; others get a closer look."""
+    """Return whether a path is obviously relative and harmless; other paths are checked in detail."""
     irregular = "//" in path or "/." in path or ":" in path or path[-1:] == "/"
     return not irregular and path[:1].isalnum() and path.isprintable()

@@ -1,14 +1,15 @@
-"""Checkpoints: deciding when one is due, writing it, proving it, and moving the pointer to it; at once or in the background.
+"""Checkpoints: decide when one is due, write it, verify it, and move the pointer to it; in the
+foreground or background.
 
-A checkpoint writes down what the table is at a version, so that nobody has to replay how it came about. It is derived work:
-made from versions that are committed already, and created if absent. Losing the race for it is as good as winning: whoever
-made it, it says the same. The pointer to it, `_last_checkpoint`, is moved afterwards, never back, and only ever saves work:
-a table opens rightly whatever it says.
+A checkpoint is a snapshot of a version, so that readers do not replay the log. It is derived from
+committed versions and created if absent. If another writer creates it first, its content is the
+same. The pointer `_last_checkpoint` is moved afterwards, never backwards, and only saves work: a
+table opens correctly whatever it contains.
 
-`CheckpointQueue` writes checkpoints beside the commits that made them due, so that no commit pays for one: at most one at a
-time for a table, and few at a time in a process. When the interpreter ends it waits for them, each as long as its settings
-allow. What is not done by then is as if it had never begun: the next writer does it. A process that was forked has none:
-its parent goes on with its own.
+`CheckpointQueue` writes checkpoints concurrently with commits, at most one per table and a few per
+process. When the interpreter exits it waits for them as long as their settings allow. An unfinished
+checkpoint has no effect, and the next writer repeats it. A forked process starts with an empty
+queue.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ logger = logging.getLogger(__name__)
 
 
 def read_pointer(store: Store) -> LastCheckpoint | None:
-    """Where the newest checkpoint is said to be; None if the pointer is missing or cannot be used."""
+    """Return the checkpoint that the pointer names, or None if the pointer is missing or unusable."""
     try:
         pointer = decode_pointer(store.get(log_files.POINTER))
     except NotFoundError:
@@ -79,7 +80,9 @@ def read_pointer(store: Store) -> LastCheckpoint | None:
 
 
 def move_pointer(store: Store, pointer: LastCheckpoint) -> bool:
-    """Point at a checkpoint, unless the pointer names it or a newer one that exists. Returns whether it was moved."""
+    """Move the pointer to a checkpoint, unless it names the same or an existing newer one. Returns
+    whether it was moved.
+    """
     current = read_pointer(store)
     if (
         current is None
@@ -94,7 +97,9 @@ def move_pointer(store: Store, pointer: LastCheckpoint) -> bool:
 
 
 def _is_checkpoint_there(store: Store, pointer: LastCheckpoint) -> bool:
-    """Whether the checkpoint that a pointer names exists: its files are put before the pointer."""
+    """Return whether the checkpoint that a pointer names exists: its files are written before the
+    pointer.
+    """
     if pointer.format == PARQUET:
         return True  # it may be a folder, which an object store does not list as an object
     folder = log_files.state_dir(pointer.version)
@@ -103,7 +108,9 @@ def _is_checkpoint_there(store: Store, pointer: LastCheckpoint) -> bool:
 
 
 class StateReport(Report, frozen=True):
-    """One row about a table. Without a state the figures are the table's own, and `version` is the checkpoint's, if any."""
+    """One row about a table. Without a state the figures are those of the table, and `version` is
+    the checkpoint's, if any.
+    """
 
     table_path: str
     format: str
@@ -122,7 +129,7 @@ class StateReport(Report, frozen=True):
 def state_report(
     snapshot: Snapshot, *, store: Store, compaction: CompactionSettings, writing: StateWriteSettings
 ) -> StateReport:
-    """The report on a snapshot of the table in a store."""
+    """Report on a snapshot of the table in a store."""
     source, at = snapshot.base.source, snapshot.base.header.version
     if isinstance(source, StateFiles):
         state = source.state
@@ -153,11 +160,14 @@ def state_report(
 
 
 READ_BACK_BYTES = 16 << 20
-"""Manifests of an older state are read back for a checkpoint by itself as long as they are together no larger."""
+"""Total size up to which the manifests of an older state are read back for an automatic checkpoint.
+"""
 
 
 class CheckpointReport(Report, frozen=True):
-    """What a checkpoint holds. `written` is False if one of this version, or a newer one, was there already."""
+    """Content of a checkpoint. `written` is False if a checkpoint of this or a newer version
+    existed.
+    """
 
     version: int
     format: str
@@ -168,14 +178,14 @@ class CheckpointReport(Report, frozen=True):
     is_multi_part: bool = False
     written: bool = True
     size_bytes: int = 0
-    """Bytes of its files; those of a state are its manifests."""
+    """Bytes of its files; for a state those of its manifests."""
     hidden: ClassVar[tuple[str, ...]] = ("size_bytes",)
 
 
 def checkpoint_preview(
     snapshot: Snapshot, *, version: int, compact: bool, checkpoint: CheckpointSettings, writing: StateWriteSettings
 ) -> CheckpointReport:
-    """The checkpoint that would be written of a snapshot, as a version; of one that has one already, that one."""
+    """Return the checkpoint that would be written of a snapshot, or its existing one, as a version."""
     per_manifest = writing.entries_per_manifest
     source = snapshot.base.source
     files = snapshot.files(columns=["path"]).num_rows
@@ -200,7 +210,7 @@ def checkpoint_preview(
 
 
 class Checkpointer(Struct, frozen=True):
-    """Writes the checkpoints of one table. Clock, ids, randomness and sleep come in from outside."""
+    """Writes the checkpoints of one table. Clock, ids, randomness and sleep are parameters."""
 
     store: Store
     bases: BaseReader
@@ -215,7 +225,9 @@ class Checkpointer(Struct, frozen=True):
     sleep: Callable[[float], None]
 
     def is_due(self, snapshot: Snapshot) -> bool:
-        """Whether enough versions were committed since the last checkpoint this snapshot knows of."""
+        """Return whether enough versions were committed since the last checkpoint that this
+        snapshot knows of.
+        """
         last = max(snapshot.base.header.version, 0)
         return self.settings.enabled and snapshot.version - last >= self.settings.interval
 
@@ -227,12 +239,15 @@ class Checkpointer(Struct, frozen=True):
         only_if_due: bool = False,
         thorough: bool = False,
     ) -> CheckpointReport:
-        """Checkpoint a snapshot in the form that `state.format` says.
+        """Write a checkpoint of a snapshot in the form of the setting `state.format`.
 
-        With `only_if_due` a state that another process wrote meanwhile, and that is recent enough, will do. The pointer
-        moves when what was written was read back; `thorough` reads everything else too. SpoiledCheckpointError if the
-        place of this version is taken by a checkpoint that is damaged: that one stays as it is, and the snapshot needs
-        another number. CheckpointValidationError if the manifests are not what was written, however often.
+        With `only_if_due`, a sufficiently recent state by another process is accepted. The pointer
+        moves after the written files were read back; `thorough` also reads all others.
+
+        Raises:
+            SpoiledCheckpointError: A damaged checkpoint has this version's name. It stays, and the
+                snapshot needs another version.
+            CheckpointValidationError: The manifests repeatedly differ from what was written.
         """
         if self.settings.format != "avro":
             return self._legacy(snapshot)
@@ -281,9 +296,10 @@ class Checkpointer(Struct, frozen=True):
     def _try_state(
         self, snapshot: Snapshot, compact: Compact, *, enough: int, thorough: bool
     ) -> tuple[StateManifest | None, bool]:
-        """The state of this version, and whether we wrote it; None if nobody could be seen to have written it.
+        """Return the state of this version and whether this process wrote it, or None if no state
+        could be verified.
 
-        One that is there already will do if its version is `enough` or higher, and if it is what it should be.
+        An existing state is accepted if its version is at least `enough` and it is valid.
         """
         listing = list_log(self.store, first_version=0 if thorough else max(snapshot.base.header.version, 0))
         listing = without_strangers(self.bases, listing)
@@ -315,12 +331,14 @@ class Checkpointer(Struct, frozen=True):
         return self._usable_state(snapshot.version, again, thorough=False), False
 
     def _point_at(self, pointer: LastCheckpoint, snapshot: Snapshot) -> None:
-        """Move the pointer. One that was written into another table is deleted: that table opens without one."""
+        """Move the pointer. A checkpoint that was written into another table is deleted."""
         if move_pointer(self.store, pointer) and pointer.version == snapshot.version:
             self._check_is_still_there(snapshot, log_files.POINTER, encode_pointer(pointer))
 
     def _check_is_still_there(self, snapshot: Snapshot, path: str, body: bytes) -> None:
-        """Check the table after a file was written; where it was removed meanwhile, the file is deleted again."""
+        """Check that the table still exists after a file was written; otherwise delete the file
+        again.
+        """
         try:
             check_is_there(self.bases, snapshot)
         except (TableNotFoundError, ConflictError):
@@ -332,7 +350,7 @@ class Checkpointer(Struct, frozen=True):
         return StateWriter(self.store, self.write_settings, self.compaction, self.now_ms)
 
     def _is_there(self, state: StateManifest, path: str, body: bytes) -> bool:
-        """Whether the state is as it was sent, and no cleaner took a manifest away before it could see who names it."""
+        """Return whether the state is stored as it was sent, with all manifests that it names."""
         sizes = {info.path: info.size for info in self.store.list(log_files.MANIFESTS)}
         complete = all(
             sizes.get(f"{log_files.LOG}/{manifest.path}") == manifest.size_bytes for manifest in state.manifests
@@ -352,10 +370,10 @@ class Checkpointer(Struct, frozen=True):
     def _manifest_failure(
         self, state: StateManifest, *, older: frozenset[str], thorough: bool
     ) -> IndexTablesError | None:
-        """What is wrong with a manifest of a state, as it lies in the store.
+        """Return what is wrong with a manifest of a state in the store, or None.
 
-        New ones are always read back. Older ones were when they were new: they are read again where somebody asked for
-        the checkpoint, and otherwise as long as that costs little.
+        New manifests are always read back. Older ones were read when they were new; they are read
+        again for explicit checkpoints, and otherwise if that is cheap.
         """
         verifier, left = self.verifier(), READ_BACK_BYTES
         for manifest in state.manifests:
@@ -369,7 +387,7 @@ class Checkpointer(Struct, frozen=True):
         return None
 
     def _usable_state(self, version: int, listing: LogListing, *, thorough: bool) -> StateManifest | None:
-        """The state of a version as it lies in the store, if it can be used."""
+        """Return the stored state of a version if it is usable."""
         if version not in listing.states:
             return None
         verifier, info = self.verifier(), listing.states[version]
@@ -389,7 +407,9 @@ class Checkpointer(Struct, frozen=True):
         return _spoiled(failure or BadFileError(f"{path} cannot be used.", path=path), version)
 
     def _on_newest_base(self, snapshot: Snapshot, listing: LogListing) -> Snapshot:
-        """The same version on the newest state that is there: it may have been written since the snapshot was read."""
+        """Return the same version based on the newest existing state, which may be newer than the
+        snapshot's.
+        """
         base_version, source = snapshot.base.header.version, snapshot.base.source
         if isinstance(source, StateFiles) and source.reader.store.url != self.store.url:
             return snapshot  # of a replica, because the states here cannot be used
@@ -413,7 +433,7 @@ def _manifests(snapshot: Snapshot) -> frozenset[str]:
 
 
 class SpoiledCheckpointError(Exception):
-    """The place of a checkpoint is taken by one that is damaged; never leaves this room."""
+    """A damaged checkpoint has the name that is to be written. Never leaves this package."""
 
     def __init__(self, failure: IndexTablesError) -> None:
         super().__init__(failure.message)
@@ -421,7 +441,7 @@ class SpoiledCheckpointError(Exception):
 
 
 class _UnprovenManifestError(Exception):
-    """A manifest of a state that was about to be written is not what it should be."""
+    """A manifest of a state that was about to be written is invalid."""
 
     def __init__(self, failure: IndexTablesError) -> None:
         super().__init__(failure.message)
@@ -477,9 +497,8 @@ WORKERS = 2
 
 
 class CheckpointQueue:
-    """The checkpoints that a process writes in the background.
-
-    With `workers` 0 there are no threads: the work is done at once by who commits.
+    """Background checkpoints of a process. With `workers` 0 there are no threads, and the committer
+    does the work at once.
     """
 
     def __init__(self, workers: int = WORKERS) -> None:
@@ -489,7 +508,9 @@ class CheckpointQueue:
     def submit(
         self, table: str, work: Callable[[], None], *, shutdown_timeout_s: float, workers: int = WORKERS
     ) -> bool:
-        """Have the work done, with so many others; False if a checkpoint of the table is under way. It must not raise."""
+        """Schedule work that must not raise. Returns False if a checkpoint of the table is already
+        scheduled.
+        """
         if not self.workers:
             work()
             return True
@@ -504,14 +525,16 @@ class CheckpointQueue:
         return True
 
     def settle(self, table: str) -> None:
-        """Wait for what is under way for one table: before a new one is made in its place."""
+        """Wait for the work of one table, before another table is created at its path."""
         with self._lock:
             waiting = self._threads.get(table)
         if waiting is not None:
             waiting[0].join(waiting[1])
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait for what is under way, each as long as it may take, or all for so long; whether all is done."""
+        """Wait for scheduled work within each item's limit, or for all within a timeout. Returns
+        whether all is done.
+        """
         with self._lock:
             waiting = list(self._threads.values())
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
@@ -523,7 +546,7 @@ class CheckpointQueue:
         return not late
 
     def forget(self) -> None:
-        """Start with nothing under way, as a forked child does: its parent's threads are not there."""
+        """Empty the queue in a forked child, which does not have its parent's threads."""
         self._lock = threading.Lock()
         self._turn = threading.Condition()
         self._busy = 0
@@ -544,7 +567,7 @@ class CheckpointQueue:
 
 
 CHECKPOINTS = CheckpointQueue()
-"""Those of this process."""
+"""The queue of this process."""
 os.register_at_fork(after_in_child=CHECKPOINTS.forget)
 # Before the thread pools close, which a checkpoint needs; an ordinary exit handler would come too late.
 getattr(threading, "_register_atexit", atexit.register)(CHECKPOINTS.wait)

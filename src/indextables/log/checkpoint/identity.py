@@ -1,16 +1,21 @@
-"""Whether a checkpoint, or a snapshot that a writer holds, belongs to the table that is at its path now.
+"""Check that a checkpoint, or a snapshot that a writer holds, belongs to the table that is at its
+path now.
 
-A table can be removed and created again, or its log put back to an older one, while a process sleeps. That process may then
-write a state of a version that this table never had. Three checks keep the two tables apart:
+A table can be removed and created again, or its log replaced by an older copy, while a process
+sleeps. That process may then write a state of a version that this table never had. Three checks
+keep the two tables apart:
 
 | check | made by | compares |
 | --- | --- | --- |
-| `check_is_there` | the writer of a checkpoint, before and after it creates the file | the transaction of the version file |
-| `uncovered_failure` | the reader of a checkpoint without its version file | transactions around it, then the table id |
-| `without_strangers` | every reader of a listing | the same, for checkpoints above the newest version file |
+| `check_is_there` | the writer of a checkpoint, before and after it creates the file | the
+    transaction of the version file |
+| `uncovered_failure` | the reader of a checkpoint without its version file | transactions around
+    it, then the table id |
+| `without_strangers` | every reader of a listing | the same, for checkpoints above the newest
+    version file |
 
-States and checkpoints of older releases and of other engines may name neither a transaction nor a table: they are compared
-by what they have, and used if nothing contradicts them.
+States and checkpoints of older releases and of other engines may name neither a transaction nor a
+table. They are compared by what they contain, and used if nothing contradicts them.
 """
 
 from __future__ import annotations
@@ -58,15 +63,16 @@ def check_is_there(reader: BaseReader, snapshot: Snapshot) -> None:
 
 
 def removal_error(url: str) -> TableNotFoundError:
-    """The error for a table whose log has gone while a process held it."""
+    """Return the error for a table whose log was removed while a process held it."""
     return TableNotFoundError(f"There is no table at {url} any more: it was removed.", path=url)
 
 
 def uncovered_failure(reader: BaseReader, base: Base, listing: LogListing) -> BadFileError | None:
-    """Why a checkpoint without a version file of its number is of another table; None if nothing contradicts it.
+    """Return why a checkpoint without its version file belongs to another table, or None.
 
-    The newest version file below it must be one that led to it. Where there is none, the next state that has its version
-    file must come from it. Where the recorded transactions do not reach that far, the table ids must agree.
+    The newest version file below it must be one of its ancestors. Without one, the next state with
+    a version file must descend from it. If the recorded transactions do not reach that far, the
+    table ids must agree.
     """
     full = listing if not listing.first_version else list_log(reader.versions.store)
     number, txn_ids = base.header.version, base.header.recent_txn_ids
@@ -82,9 +88,10 @@ def uncovered_failure(reader: BaseReader, base: Base, listing: LogListing) -> Ba
 
 
 def without_strangers(reader: BaseReader, listing: LogListing) -> LogListing:
-    """The listing without the checkpoints above its newest version file that are of another table.
+    """Return the listing without the checkpoints above its newest version file that belong to
+    another table.
 
-    They would make the log look longer than it is. Each is reported once.
+    They would make the log look longer. Each is reported once.
     """
     top = max(listing.versions, default=-1)
     for number in sorted({v for v in (*listing.states, *listing.legacy_checkpoints) if v > top}, reverse=True):
@@ -104,7 +111,9 @@ def without_strangers(reader: BaseReader, listing: LogListing) -> LogListing:
 
 
 def is_of_another_table(reader: BaseReader, base: Base, full: LogListing) -> bool:
-    """Whether the first version, or else a state that has its version file, has another table id than a checkpoint."""
+    """Return whether the first version, or a state with its version file, has another table id than
+    a checkpoint.
+    """
     own = base.header.metadata
     if own is None:
         return False
@@ -122,7 +131,7 @@ def is_of_another_table(reader: BaseReader, base: Base, full: LogListing) -> boo
 
 
 def of_another_table(path: str, number: int, txn_id: str | None = None) -> BadFileError:
-    """The failure of a checkpoint that does not belong to the versions of this log."""
+    """Return the failure of a checkpoint that does not belong to the versions of this log."""
     why = (
         "its table id is another one"
         if txn_id is None
@@ -132,7 +141,7 @@ def of_another_table(path: str, number: int, txn_id: str | None = None) -> BadFi
 
 
 def readable_version(reader: BaseReader, listing: LogListing, number: int) -> CommittedVersion | None:
-    """A version file of a listing; None if it cannot be read."""
+    """Return a version file of a listing, or None if it cannot be read."""
     try:
         return reader.versions.read([(number, listing.versions[number])])[0]
     except (BadFileError, UnsupportedError, NotFoundError):
@@ -140,12 +149,16 @@ def readable_version(reader: BaseReader, listing: LogListing, number: int) -> Co
 
 
 def _is_transaction_of(txn_id: str | None, header: Header) -> bool:
-    """Whether a version file is the one of a header. One read from a state of an older release knows no exact id."""
+    """Return whether a version file is the one of a header. A header from an older release's state
+    has no exact id.
+    """
     return txn_id == header.txn_id or (header.txn_id is None and txn_id in header.recent_txn_ids)
 
 
 def _is_read_from(listing: LogListing, snapshot: Snapshot) -> bool:
-    """Whether the snapshot was read from a checkpoint of its very version, which is still the same file."""
+    """Return whether the snapshot was read from a checkpoint of its version that is still the same
+    file.
+    """
     base = snapshot.base
     if base.header.version != snapshot.version:
         return False
@@ -155,7 +168,9 @@ def _is_read_from(listing: LogListing, snapshot: Snapshot) -> bool:
 
 
 def _is_covered(reader: BaseReader, listing: LogListing, header: Header) -> bool:
-    """Whether the newest checkpoint comes from the version of a header: then the version was cleaned away."""
+    """Return whether the newest checkpoint descends from the version of a header, so that the
+    version was cleaned.
+    """
     own = without_strangers(reader, listing)
     base = next(reader.bases(own, until=own.newest))
     txn_id = header.txn_id or next(reversed(header.recent_txn_ids), None)
@@ -163,7 +178,9 @@ def _is_covered(reader: BaseReader, listing: LogListing, header: Header) -> bool
 
 
 def _is_left_out(reader: BaseReader, full: LogListing, base: Base) -> bool:
-    """Whether the next state that has its version file should know the newest transaction of a base, and does not."""
+    """Return whether the next state with a version file should list the newest transaction of a
+    base and does not.
+    """
     number = base.header.version
     for later in sorted(v for v in full.states if v > number and v in full.versions):
         try:
@@ -175,7 +192,7 @@ def _is_left_out(reader: BaseReader, full: LogListing, base: Base) -> bool:
 
 
 def _base_at(reader: BaseReader, listing: LogListing, number: int) -> Base | None:
-    """The checkpoint of a number, or None if it cannot be read."""
+    """Return the checkpoint of a version, or None if it cannot be read."""
     states = {v: info for v, info in listing.states.items() if v <= number}
     checkpoints = {v: info for v, info in listing.legacy_checkpoints.items() if v == number}
     base = next(reader.bases(LogListing({}, states, checkpoints), until=number))

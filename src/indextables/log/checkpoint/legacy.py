@@ -1,4 +1,6 @@
-"""Checkpoints of older releases: JSON in one file or several parts, and Parquet. Read always, written on request."""
+"""Checkpoints of older releases: JSON in one or several files, and Parquet. Always readable,
+written on request.
+"""
 
 from __future__ import annotations
 
@@ -39,22 +41,21 @@ from indextables.wire.state import JSON, JSON_MULTI_PART, PARQUET, LastCheckpoin
 
 
 class ListedFiles(Struct, frozen=True):
-    """A file source that holds its whole list, and the path of the checkpoint that it was read from."""
+    """A file source that holds its whole list, and the path of its checkpoint."""
 
     table: pa.Table
     path: str = ""
 
     def files(self, part_filter: PartFilter | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:  # noqa: ARG002
-        """The files, all of them."""
+        """Return all files."""
         return self.table if columns is None else self.table.select(list(columns))
 
 
 def read_legacy_checkpoint(
     store: Store, version: int, info: ObjectInfo, settings: StateReadSettings, *, columns: Sequence[str] | None = None
 ) -> Base:
-    """The base in a checkpoint; of its files just these columns, if they are named.
-
-    CheckpointCorruptionError if any file of it is damaged or missing.
+    """Read the base in a checkpoint, with only the named columns of its files. Raises
+    CheckpointCorruptionError.
     """
     tables: list[pa.Table] = []
     others = pass_over_checkpoint(store, version, info, settings, tables.append, columns=columns)
@@ -65,7 +66,7 @@ def read_legacy_checkpoint(
 
 
 def checkpoint_format(store: Store, path: str) -> str:
-    """The format of the checkpoint at a path, as `_last_checkpoint` names it."""
+    """Return the format of the checkpoint at a path, in the terms of `_last_checkpoint`."""
     if path.startswith(log_files.PARQUET_CHECKPOINTS):
         return PARQUET
     data = store.get(path)
@@ -88,9 +89,10 @@ def pass_over_checkpoint(
     *,
     columns: Sequence[str] | None = None,
 ) -> list[LogAction] | None:
-    """Show the files of a checkpoint to `visit`, some thousands at a time, and return every other action of it.
+    """Pass the files of a checkpoint to `visit` in batches and return all other actions.
 
-    None if it is another writer's and takes back what it adds: what is left can be told only over all of it.
+    Returns None if it is another writer's and removes files that it adds, which can be evaluated
+    only as a whole.
     """
     if _is_parquet(info):
         pieces = _parquet_pieces(store, version, info, columns)
@@ -106,7 +108,9 @@ def pass_over_checkpoint(
 
 
 class _Piece(Struct, frozen=True):
-    """Some files of a checkpoint, and other actions; whether a later piece may take back or replace what it adds."""
+    """Some files of a checkpoint and other actions; whether a later piece may remove or replace
+    what it adds.
+    """
 
     files: pa.Table
     actions: Sequence[LogAction] = ()
@@ -116,7 +120,9 @@ class _Piece(Struct, frozen=True):
 def _json_pieces(
     store: Store, version: int, info: ObjectInfo, settings: StateReadSettings, columns: Sequence[str] | None
 ) -> Iterator[_Piece]:
-    """Lines are decoded in slices, whether of one file or of parts: as objects they take many times their bytes."""
+    """Decode lines in slices, whether of one file or of parts, because decoded actions take many
+    times their size.
+    """
     data = store.get(info.path)
     if is_file_of_lines(data, path=info.path):
         slices = decode_slices(data, path=info.path, version=version)
@@ -139,7 +145,7 @@ def _json_pieces(
 def _folded(
     store: Store, version: int, info: ObjectInfo, settings: StateReadSettings, columns: Sequence[str] | None
 ) -> tuple[list[LogAction], pa.Table]:
-    """A checkpoint of another writer whose actions take back or replace others: all at once."""
+    """Return a checkpoint of another writer whose actions remove or replace others, as a whole."""
     every = decode_checkpoint(store.get(info.path), path=info.path, version=version)
     if isinstance(every, MultiPartManifest):
         every = [action for part in _read_parts(store, info.path, every, settings) for action in part]
@@ -196,7 +202,7 @@ def _parquet_pieces(store: Store, version: int, info: ObjectInfo, columns: Seque
 
 
 def _parquet_part(store: Store, path: str, part: PartFile, columns: Sequence[str] | None) -> Iterator[_Piece]:
-    """The files in a further part of a Parquet checkpoint."""
+    """Return the files in a further part of a Parquet checkpoint."""
     place = f"{log_files.PARQUET_CHECKPOINTS}/{part.name}"
     try:
         if not log_files.is_checkpoint_part(place):
@@ -213,7 +219,7 @@ def _parquet_part(store: Store, path: str, part: PartFile, columns: Sequence[str
 
 
 def checkpoint_base_header(version: int, info: ObjectInfo, others: Sequence[LogAction]) -> Header:
-    """The header that the actions beside the files of a checkpoint lead to."""
+    """Return the header that the actions other than files lead to."""
     times = [a.timestamp for a in others if isinstance(a, CommitInfo) and a.timestamp is not None]
     timestamp_ms = bounded_time(max(times, default=None), info.last_modified_ms)
     header = replay(Base(), [CommittedVersion(version, timestamp_ms, tuple(others))]).header
@@ -226,14 +232,16 @@ def checkpoint_base_header(version: int, info: ObjectInfo, others: Sequence[LogA
 
 
 def _live(version: int, info: ObjectInfo, actions: Sequence[LogAction], adds: Sequence[AddAction]) -> list[AddAction]:
-    """The additions that no later action of the checkpoint took back, the last one of each path."""
+    """Return the last addition of each path that no later action removed."""
     folded = replay(Base(), [CommittedVersion(version, info.last_modified_ms or 0, tuple(actions))])
     last = {action.path: action for action in adds}
     return [_dated(last[path], folded.header.version, folded.header.timestamp_ms) for path in folded.delta.added]
 
 
 def _dated(action: AddAction, version: int, timestamp_ms: int) -> AddAction:
-    """The version that added a file is only known where the checkpoint says it; else it is the checkpoint's."""
+    """Set the version that added a file to that recorded in the checkpoint, or else to the
+    checkpoint's.
+    """
     if action.added_at_version is not None:
         return action
     return msgspec.structs.replace(
@@ -242,9 +250,10 @@ def _dated(action: AddAction, version: int, timestamp_ms: int) -> AddAction:
 
 
 def checkpoint_header(header: Header) -> list[LogAction]:
-    """The header as actions: what a checkpoint holds beside the files.
+    """Return the header as actions: the content of a checkpoint other than files.
 
-    Recent commits are kept by their txnId (rule R5). The last `commitInfo` carries the time and the txnId of the version.
+    Recent commits are listed by txnId (rule R5). The last `commitInfo` has the time and the txnId
+    of the version.
     """
     commits = [CommitInfo(txn_id=txn_id) for txn_id in header.recent_txn_ids]
     if not commits or header.txn_id is None:
@@ -256,9 +265,9 @@ def checkpoint_header(header: Header) -> list[LogAction]:
 
 _PUTS = 3
 _PARTS_AHEAD = 2
-"""Parts of a JSON checkpoint that are fetched while one is decoded, which takes longer."""
+"""Number of parts of a JSON checkpoint that are fetched ahead, because decoding takes longer."""
 _BATCH_ROWS = 10_000
-"""Files that pass through memory at a time while a checkpoint is written."""
+"""Number of files in memory at a time while a checkpoint is written."""
 
 
 class LegacyWriter(Struct, frozen=True):
@@ -270,14 +279,16 @@ class LegacyWriter(Struct, frozen=True):
     new_id: Callable[[], str]
 
     def path(self, version: int) -> str:
-        """Where the checkpoint of a version is, or what makes it whole."""
+        """Return the path of a version's checkpoint, or of the file that completes it."""
         of = log_files.parquet_checkpoint_path if self.settings.format == PARQUET else log_files.json_checkpoint_path
         return of(version)
 
     def write(self, snapshot: Snapshot) -> LastCheckpoint:
-        """Write the checkpoint; returns the pointer to it. What is there already is left for the caller to judge.
+        """Write the checkpoint and return its pointer. An existing file is not changed; the caller
+        judges it.
 
-        The files pass through memory a few at a time. Where they cannot be read that way they are found by another.
+        Files pass through memory in batches. Where a list cannot be read in batches it is read
+        whole.
         """
         rows = max(1, min(_BATCH_ROWS, old_checkpoints.ACTIONS_PER_PART // 4))
         try:
@@ -309,7 +320,9 @@ class LegacyWriter(Struct, frozen=True):
         listed: _Listed,
         limit: int | None,
     ) -> LastCheckpoint:
-        """One file, or parts of so many actions and about so many bytes, and then the manifest that makes them one."""
+        """Write one file, or parts limited by actions and bytes followed by the manifest that joins
+        them.
+        """
         parts: dict[str, str] = {}
         checkpoint_id = ""
         part = CheckpointLines()
@@ -339,7 +352,7 @@ class LegacyWriter(Struct, frozen=True):
         return self._pointer(snapshot, len(others), listed, JSON_MULTI_PART, len(parts), checkpoint_id)
 
     def _put_part(self, snapshot: Snapshot, checkpoint_id: str, part: CheckpointLines, parts: dict[str, str]) -> None:
-        """Store a part, and note its name and checksum: the manifest that is put last makes the parts a checkpoint."""
+        """Store a part and record its name and checksum for the manifest, which is written last."""
         number = len(parts) + 1
         name = log_files.json_part_name(snapshot.version, checkpoint_id, number)
         self._count_text(part.text_bytes)
@@ -353,7 +366,7 @@ class LegacyWriter(Struct, frozen=True):
     def _write_parquet(
         self, snapshot: Snapshot, others: Sequence[LogAction], batches: Iterator[pa.Table], listed: _Listed
     ) -> LastCheckpoint:
-        """The further parts first; the file in the checkpoint's own place names them, and is put last."""
+        """Write the further parts, then the main file, which names them."""
         path, checkpoint_id = log_files.parquet_checkpoint_path(snapshot.version), self.new_id()
         parts: list[PartFile] = []
         writer = ParquetCheckpointWriter(self.settings.parquet_compression)
@@ -378,7 +391,9 @@ class LegacyWriter(Struct, frozen=True):
         return pointer
 
     def _put(self, path: str, content: bytes) -> None:
-        """Created by us or found there: a checkpoint of a version says the same, whoever wrote it."""
+        """Create a file or accept the existing one: a checkpoint of a version is the same whoever
+        wrote it.
+        """
         METRICS.count("checkpoint_bytes_total", self.store.url, self.settings.format, by=len(content))
         for _ in range(_PUTS):
             if self.store.put_if_absent(path, content) is PutOutcome.CREATED or self.store.head(path) is not None:
@@ -409,13 +424,13 @@ class LegacyWriter(Struct, frozen=True):
 
 
 class _Listed(Struct):
-    """How many files have passed, and how large they are together."""
+    """Counts the files that passed and their total size."""
 
     files: int = 0
     size: int = 0
 
     def counted(self, batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """The same batches, counted as they pass."""
+        """Yield the same batches and count them."""
         for batch in batches:
             self.files += batch.num_rows
             self.size += pc.sum(batch.column("size")).as_py() or 0
@@ -423,7 +438,9 @@ class _Listed(Struct):
 
 
 def _within(actions: Sequence[AddAction], limit: int | None) -> Iterator[tuple[Sequence[AddAction], bytes]]:
-    """Actions as lines, cut in halves until a piece is within the limit or holds a single action."""
+    """Encode actions as lines, halving a piece until it is within the limit or holds a single
+    action.
+    """
     lines = version_file.encode(actions, compress=False)
     if limit is None or len(lines) <= limit or len(actions) < 2:
         yield actions, lines
@@ -434,14 +451,14 @@ def _within(actions: Sequence[AddAction], limit: int | None) -> Iterator[tuple[S
 
 
 def _is_full(part: CheckpointLines, actions: int, text_bytes: int, limit: int) -> bool:
-    """Whether so many more actions, of so many bytes, belong into another part."""
+    """Return whether this many more actions and bytes belong into another part."""
     return part.actions + actions > old_checkpoints.ACTIONS_PER_PART or part.text_bytes + text_bytes > limit
 
 
 def _origin(
     snapshot: Snapshot, actions: int, *, part: int = 1, parts: int = 1, others: tuple[PartFile, ...] = ()
 ) -> CheckpointOrigin:
-    """What a file says that it is. A part does not know of how many: the file that names the parts does."""
+    """Return what a file records about its origin. Only the main file knows the number of parts."""
     table_id = snapshot.metadata.id
     return CheckpointOrigin(
         version=snapshot.version,
@@ -455,7 +472,9 @@ def _origin(
 
 
 def _mapped(actions: Sequence[AddAction], snapshot: Snapshot, *, by_name: bool) -> Sequence[AddAction]:
-    """The files with their doc mappings as readers of the table's protocol find them: by name, or where they stand."""
+    """Return the files with doc mappings as readers of the table's protocol expect them: by name,
+    or inline.
+    """
     if by_name:
         return actions
     registry = snapshot.schema_registry
@@ -468,7 +487,9 @@ def _mapped(actions: Sequence[AddAction], snapshot: Snapshot, *, by_name: bool) 
 
 
 def _with_registry(action: LogAction, snapshot: Snapshot, *, by_name: bool) -> LogAction:
-    """The metadata with the doc mappings that the files name: a state keeps them beside it, a checkpoint within."""
+    """Return the metadata with the doc mappings that the files name. A state stores them
+    separately.
+    """
     if not isinstance(action, MetadataAction):
         return action
     if not by_name:

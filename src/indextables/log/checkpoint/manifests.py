@@ -1,11 +1,12 @@
-"""Manifests, the file lists of a state: sorting their entries, reading them, writing them under the name of their content.
+"""Manifests, the file lists of a state: sort their entries, read them, and write them under
+content-based names.
 
-Entries are sorted by their partition values with a bounded part of them in memory: first only the partition values are
-read, which gives every row its place; then the rows are gathered in groups of consecutive places. A group reads a part
-again only if the part has rows in it, so a list that is nearly sorted already is read about once.
+Entries are sorted by partition values with bounded memory: first only the partition values are
+read, which gives every row its position; then rows are gathered in groups of consecutive positions.
+A group re-reads only parts that have rows in it, so a nearly sorted list is read about once.
 
-Manifests are read from memory where they are known, several at a time where they are not, and written with exact counts and
-bounds.
+Manifests are read from the cache or several at a time from the store, and written with exact counts
+and bounds.
 """
 
 from __future__ import annotations
@@ -39,19 +40,19 @@ from indextables.wire.state import AVRO_STATE
 
 GROUP_ROWS = 100_000
 ReadPart = Callable[[Sequence[str] | None], pa.Table]
-"""Reads the live entries of one part: all columns, or those named."""
+"""Reads the live entries of one part: all columns, or the named ones."""
 
 Places = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class EntrySorter(Struct, frozen=True):
-    """Sorts the entries of several parts by the partition columns of a table; ties keep their order."""
+    """Sorts the entries of several parts by the table's partition columns. Ties keep their order."""
 
     metadata: MetadataAction
     group_rows: int = GROUP_ROWS
 
     def sorted_groups(self, parts: Sequence[ReadPart], *, expected_rows: int) -> Iterator[pa.Table]:
-        """All entries in order, in tables of at most `group_rows` rows."""
+        """Yield all entries in order, in tables of at most `group_rows` rows."""
         if expected_rows <= self.group_rows:
             entries = pa.concat_tables([read(None) for read in parts])
             yield entries.take(pa.array(_order([self._keys(entries)])))
@@ -64,7 +65,7 @@ class EntrySorter(Struct, frozen=True):
             yield _rows_at(parts, starts, order[at : at + self.group_rows])
 
     def _keys(self, entries: pa.Table) -> pa.Table:
-        """The partition values of entries as columns: a fraction of what their maps take."""
+        """Return the partition values of entries as columns, a fraction of the size of their maps."""
         types = {f.name: f.type for f in schema_from_json(self.metadata.schema_string)}
         names = [name for name in self.metadata.partition_columns or () if name in types]
         maps = TextMaps(entries.column("partition_values"))
@@ -73,7 +74,9 @@ class EntrySorter(Struct, frozen=True):
 
 
 def _order(keys: Sequence[pa.Table]) -> Places:
-    """Row numbers over all tables, in the order of their partition values; those that are equal keep their order."""
+    """Return row numbers over all tables in the order of their partition values. Ties keep their
+    order.
+    """
     rows = sum(table.num_rows for table in keys)
     numbers = np.arange(rows)
     names = [name for name in keys[0].column_names if name != "row"] if keys else []
@@ -86,7 +89,7 @@ def _order(keys: Sequence[pa.Table]) -> Places:
 
 
 def _rows_at(parts: Sequence[ReadPart], starts: Places, rows: Places) -> pa.Table:
-    """The rows with these numbers, in this order."""
+    """Return the rows with these numbers in this order."""
     pieces, places = [], []
     for part, first, last in zip(parts, starts, starts[1:], strict=False):
         chosen = np.flatnonzero((rows >= first) & (rows < last))
@@ -100,7 +103,7 @@ def _rows_at(parts: Sequence[ReadPart], starts: Places, rows: Places) -> pa.Tabl
 
 @contextmanager
 def damage_of_checkpoint() -> Iterator[None]:
-    """A file that cannot be read in here is one that a state or checkpoint is made of."""
+    """Report a file that cannot be read as damage of the state or checkpoint it belongs to."""
     try:
         yield
     except CheckpointCorruptionError:
@@ -116,12 +119,15 @@ class ManifestReader(Struct, frozen=True):
     cache: LogCache | None
     settings: StateReadSettings
     remembers: bool = True
-    """Whether what is read goes into the cache. Who passes over a whole list once does not fill it with that."""
+    """Whether reads are cached. Code that reads a whole list once does not fill the cache with it.
+    """
 
     def each(
         self, manifests: Sequence[ManifestInfo], state_file: ObjectInfo, *, columns: Sequence[str] | None = None
     ) -> Iterator[pa.Table]:
-        """The entries of these manifests of one state, in order, few at a time; just these columns if they are named."""
+        """Yield the entries of these manifests of one state in order, in batches, with only the
+        named columns.
+        """
         if len(manifests) < 2:
             return (self._read_one(manifest, state_file, columns) for manifest in manifests)
         return MANIFESTS.each(
@@ -147,7 +153,7 @@ class ManifestReader(Struct, frozen=True):
 
 
 _DECODED = LogCache(8 << 20)
-"""Some columns of manifests that this process has decoded. Whoever has read the same bytes again need not decode them."""
+"""Decoded columns of manifests, by content."""
 
 
 def _decoded(manifest: ManifestInfo, data: bytes, path: str, columns: Sequence[str] | None) -> pa.Table:
@@ -163,7 +169,9 @@ def _decoded(manifest: ManifestInfo, data: bytes, path: str, columns: Sequence[s
 
 
 def with_relative_paths(files: pa.Table, *, root: str) -> pa.Table:
-    """The files with paths relative to the table: older writers recorded absolute ones. One outside it is refused."""
+    """Return the files with paths relative to the table; older writers recorded absolute ones. A
+    path outside is refused.
+    """
     if "path" not in files.column_names:
         return files
     paths = files.column("path")
@@ -176,7 +184,9 @@ def with_relative_paths(files: pa.Table, *, root: str) -> pa.Table:
 
 
 def _identity(manifest: ManifestInfo, state_file: ObjectInfo, columns: Sequence[str] | None) -> Hashable:
-    """Ours are named by their content; the name of another writer's means something only beside the state that gives it."""
+    """Return a manifest's cache identity. Our names are content-based; another writer's are unique
+    only within their state.
+    """
     owner = None if manifest.size_bytes is not None else state_file
     return manifest.path, manifest.num_entries, owner, None if columns is None else tuple(columns)
 
@@ -185,7 +195,7 @@ _FOLDER = log_files.MANIFESTS.removeprefix(f"{log_files.LOG}/")
 
 
 class ManifestWriter(Struct):
-    """Writes the manifests of one state, and gathers the doc mappings that their files name."""
+    """Writes the manifests of one state, and collects the doc mappings that their files name."""
 
     store: Store
     bounds: BoundsFinder
@@ -197,7 +207,7 @@ class ManifestWriter(Struct):
     total_bytes: int = 0
 
     def write(self, files: pa.Table) -> Iterator[ManifestInfo]:
-        """The files as manifests of at most `state.entriesPerManifest` entries, in their order."""
+        """Write the files as manifests of at most `state.entriesPerManifest` entries, in order."""
         most = self.settings.entries_per_manifest
         for at in range(0, files.num_rows, most):
             yield self._write_one(files.slice(at, most))
@@ -227,10 +237,11 @@ class ManifestWriter(Struct):
         )
 
     def _stored(self, content: bytes) -> str:
-        """The name under which the content is stored.
+        """Store content and return its name.
 
-        Named by its content, so one that is there already should be the same; writing it again makes it young, and a
-        cleaner that found it unnamed lets it be. What is there and is not the same was damaged: it stays as it is.
+        Names are content-based, so an existing file should be the same. Writing it again refreshes
+        its age, so that a cleaner that found it unreferenced keeps it. An existing file with other
+        content is damaged and stays.
         """
         for name in manifest_names(content):
             path = f"{log_files.MANIFESTS}/{name}"

@@ -1,4 +1,6 @@
-"""The file list of a state: the entries of its manifests that no tombstone hides, read on demand and counted."""
+"""The file list of a state: the entries of its manifests without tombstones, read on demand and
+counted.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ from indextables.model.state import Bounds, ManifestInfo, StateManifest
 from indextables.storage.store import ObjectInfo
 
 Fallback = Callable[[IndexTablesError, PartFilter | None, Sequence[str] | None], pa.Table]
-"""What to do about a manifest that cannot be read: the same files by another way, or an error."""
+"""Handles a manifest that cannot be read: returns the same files from elsewhere, or raises an
+error.
+"""
 
 
 class StateFiles(Struct, frozen=True):
@@ -35,7 +39,7 @@ class StateFiles(Struct, frozen=True):
     fallback: Fallback
 
     def files(self, part_filter: PartFilter | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
-        """The live files, at least those in manifests that `part_filter` keeps."""
+        """Return the live files, at least those in manifests that `part_filter` keeps."""
         try:
             return self._read(part_filter, columns)
         except (BadFileError, NotFoundError) as failure:
@@ -52,7 +56,7 @@ class StateFiles(Struct, frozen=True):
     def live_entries(
         self, manifests: Sequence[ManifestInfo], *, columns: Sequence[str] | None = None
     ) -> Iterator[pa.Table]:
-        """The live entries of each of these manifests, few at a time; no fallback here."""
+        """Yield the live entries of each of these manifests in batches, without fallback."""
         hidden = {tombstone.path: tombstone.version for tombstone in self.state.tombstones}
         needed = None if columns is None else list(dict.fromkeys(["path", "added_at_version", *columns]))
         tables = self.reader.each(manifests, self.state_file, columns=needed if hidden else columns)
@@ -65,7 +69,9 @@ class StateFiles(Struct, frozen=True):
         return live
 
     def _counted(self, files: pa.Table) -> pa.Table:
-        """The whole list, if it is as long and as large as the state says. A path listed twice counts once, the last time."""
+        """Return the whole list if its length and size match the state. Of duplicate paths the last
+        one counts.
+        """
         if files.num_rows != self.state.num_files and "path" in files.column_names:
             files = _last_of_each_path(files)
         if files.num_rows != self.state.num_files:
@@ -83,7 +89,7 @@ class StateFiles(Struct, frozen=True):
 
 
 def manifests_to_read(manifests: Sequence[ManifestInfo], part_filter: PartFilter | None) -> list[ManifestInfo]:
-    """The manifests that can hold anything wanted. Those known to hold nothing live are never read."""
+    """Return the manifests that can hold a wanted entry. Those without live entries are skipped."""
     full = [m for m in manifests if m.live_entry_count != 0 or m.size_bytes is None]
     if part_filter is None or not full:
         return full
@@ -98,7 +104,9 @@ def manifests_to_read(manifests: Sequence[ManifestInfo], part_filter: PartFilter
 
 
 def without_tombstones(entries: pa.Table, hidden: Mapping[str, int | None]) -> pa.Table:
-    """The entries that no tombstone hides: one hides what was added at or before the version it came from."""
+    """Return the entries without a tombstone. A tombstone hides entries added up to the version it
+    came from.
+    """
     if not hidden or not entries.num_rows:
         return entries
     at = pc.index_in(entries.column("path"), value_set=pa.array(list(hidden), pa.string()))
@@ -112,7 +120,9 @@ def without_tombstones(entries: pa.Table, hidden: Mapping[str, int | None]) -> p
 
 
 def _may_hide(manifest: ManifestInfo) -> bool:
-    """Whether a tombstone can apply. Our counts are exact; another writer's zero may mean that it does not count."""
+    """Return whether a tombstone can apply. Our counts are exact; another writer's zero may mean
+    that it does not count.
+    """
     return manifest.size_bytes is None or manifest.tombstone_count != 0
 
 

@@ -1,7 +1,8 @@
-"""Bases, where a replay may start: the checkpoints, newest first. A table that has none starts from nothing.
+"""Bases, the starting points of a replay: the checkpoints, newest first, or the empty table.
 
-A state is opened by its own small file alone; its manifests are read when somebody asks for files. So a damaged manifest
-may be met late, and then the same files are found by an older base and the versions after it.
+A state is opened by its own small file; its manifests are read when files are requested. A damaged
+manifest may therefore be detected late. The same files are then derived from an older base and the
+versions after it.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 
 class BaseSearch(Struct):
-    """What a search for a base met on its way: files that could not be used, in the order they were met."""
+    """Unusable files that a search for a base encountered, in order."""
 
     failures: list[IndexTablesError] = field(default_factory=list)
 
@@ -51,7 +52,7 @@ class BaseReader(Struct, frozen=True):
     versions: VersionReader
     settings: StateReadSettings = StateReadSettings()
     replays: bool = False
-    """Whether every version is read where all are there, though a checkpoint could stand for them."""
+    """Whether every version is read if all exist, instead of a checkpoint."""
 
     @property
     def manifests(self) -> ManifestReader:
@@ -61,9 +62,11 @@ class BaseReader(Struct, frozen=True):
     def bases(
         self, listing: LogListing, *, until: int, search: BaseSearch | None = None, but: ObjectInfo | None = None
     ) -> Iterator[Base]:
-        """Bases at or below a version, newest first; the last is always the empty one before version 0.
+        """Yield bases at or below a version, newest first; the last is the empty one before version
+        0.
 
-        One that cannot be read is reported and passed over; one that has gone since the listing is just passed over.
+        An unreadable base is reported and skipped; one that was deleted since the listing is
+        skipped.
         """
         if self.replays:
             yield Base()
@@ -83,7 +86,7 @@ class BaseReader(Struct, frozen=True):
         yield Base()
 
     def read_state(self, version: int, info: ObjectInfo) -> StateManifest:
-        """The state in a file that a listing showed."""
+        """Read the state in a listed file."""
         cached = self._from_cache("states", info)
         if isinstance(cached, StateManifest):
             return cached
@@ -100,9 +103,8 @@ class BaseReader(Struct, frozen=True):
         return state
 
     def standalone(self, version: int, info: ObjectInfo, *, columns: Sequence[str] | None = None) -> Base:
-        """A checkpoint that must speak for itself: what it lacks is not looked for anywhere else.
-
-        Of a form that is read whole, just these columns of the files are kept, if they are named.
+        """Read a checkpoint that must be complete by itself. If its form is read as a whole, only
+        named columns are kept.
         """
         if log_files.state_version_of(info.path) is None and columns is not None:
             with damage_of_checkpoint():
@@ -126,7 +128,7 @@ class BaseReader(Struct, frozen=True):
         return Base(header, StateFiles(state, info, self.manifests, fallback))
 
     def _completed(self, header: Header, state: StateManifest, listing: LogListing) -> Header:
-        """Metadata and protocol of a state that lacks them: from an earlier state, then from version 0."""
+        """Complete metadata and protocol of a state from an earlier state, then from version 0."""
         metadata, protocol = state.metadata, state.protocol
         for version in sorted((v for v in listing.states if v < header.version), reverse=True):
             if metadata is not None:
@@ -160,7 +162,7 @@ class BaseReader(Struct, frozen=True):
         part_filter: PartFilter | None,
         columns: Sequence[str] | None,
     ) -> pa.Table:
-        """The files of a state whose manifests cannot be read: from an older base, by replay."""
+        """Return the files of a state with unreadable manifests by replay from an older base."""
         listing = list_log(self.versions.store)
         if version in listing.states:
             self.report(failure)
@@ -191,7 +193,7 @@ class BaseReader(Struct, frozen=True):
         )
 
     def report(self, failure: IndexTablesError) -> None:
-        """Warn of a file that cannot be used, once in the life of this process's memory of the table."""
+        """Log a warning about an unusable file once per process and table."""
         store, cache = self.versions.store, self.versions.cache
         about = ("reported", str(failure.context.get("path", failure.message)))
         if cache is not None and cache.get("reports", store.url, about) is not None:
@@ -231,7 +233,7 @@ def _plain_protocol(version: int) -> ProtocolAction:
 
 
 def _raised_protocol(action: ProtocolAction, version: int) -> ProtocolAction:
-    """The protocol of version 0, at least as high as the state says."""
+    """Return the protocol of version 0, raised to that of the state."""
     return msgspec.structs.replace(
         action,
         min_reader_version=max(action.min_reader_version, version),

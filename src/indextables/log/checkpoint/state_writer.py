@@ -1,9 +1,10 @@
-"""Making the state of a snapshot: continuing the state before it, or writing it anew.
+"""Write the state of a snapshot: continue the previous state, or write it from scratch.
 
-A continued state names the manifests of its predecessor and one more; what was removed since is hidden by tombstones. Only
-if files were removed, or added under a name that may have been used before, are the paths in the older manifests read, to
-keep every count exact (`changes_since`). A path that is added again must not lie under a tombstone, nor stand in two
-manifests: the older manifests that hold it are rewritten.
+A continued state names the manifests of its predecessor plus one; removed entries are hidden by
+tombstones. The paths in older manifests are read only if files were removed, or added under a name
+that may have been used before, to keep every count exact (`changes_since`). A path that is added
+again must not be hidden by a tombstone or occur in two manifests, so the older manifests that hold
+it are rewritten.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ _COLUMNS = ("path", "size", "added_at_version")
 
 
 class StateChanges(Struct, frozen=True):
-    """The manifests with their counts brought up to date, and what of them is gone.
+    """The manifests with updated counts, and their removed entries.
 
-    `clashing` are manifests that hold a path which was added again; they cannot stay as they are.
+    `clashing` manifests hold a path that was added again and must be rewritten.
     """
 
     manifests: tuple[ManifestInfo, ...]
@@ -54,7 +55,9 @@ class StateChanges(Struct, frozen=True):
 
 
 def changes_since(source: StateFiles, delta: Delta) -> StateChanges:
-    """What a delta does to the entries of a state. A delta that only adds files under new names costs no reading."""
+    """Return what a delta does to the entries of a state. A delta that only adds new names needs no
+    reading.
+    """
     if not _may_touch_older(source, delta):
         return StateChanges(source.state.manifests)
     hidden = {tombstone.path: tombstone.version for tombstone in source.state.tombstones}
@@ -77,7 +80,7 @@ def changes_since(source: StateFiles, delta: Delta) -> StateChanges:
 def still_needed(
     source: StateFiles, manifests: Sequence[ManifestInfo], tombstones: Sequence[Tombstone]
 ) -> tuple[Tombstone, ...]:
-    """The tombstones that still hide an entry of these manifests."""
+    """Return the tombstones that still hide an entry of these manifests."""
     paths = _texts(tombstone.path for tombstone in tombstones)
     dirty = [manifest for manifest in manifests if manifest.tombstone_count]
     hidden: set[str] = set()
@@ -103,7 +106,7 @@ def _texts(paths: Iterable[str]) -> pa.Array:
 
 
 class Compact(Enum):
-    """How much of the state before is rewritten."""
+    """How much of the previous state is rewritten."""
 
     AS_NEEDED = "nothing, unless there are too many tombstones or manifests"
     DIRTY = "manifests that are small or hold removed entries"
@@ -111,7 +114,9 @@ class Compact(Enum):
 
 
 class StateWriter(Struct, frozen=True):
-    """Writes the manifests of states and says what the states are; storing the state's own file is the caller's."""
+    """Writes the manifests of states and returns the states. The caller stores the state's own
+    file.
+    """
 
     store: Store
     settings: StateWriteSettings
@@ -119,7 +124,7 @@ class StateWriter(Struct, frozen=True):
     now_ms: Callable[[], int]
 
     def state_of(self, snapshot: Snapshot, *, compact: Compact = Compact.AS_NEEDED) -> StateManifest:
-        """The state of a snapshot, its manifests written."""
+        """Return the state of a snapshot after writing its manifests."""
         source = snapshot.base.source
         if compact is Compact.ALL or not isinstance(source, StateFiles) or not _is_ours(source.state):
             return self._anew(snapshot)
@@ -130,7 +135,7 @@ class StateWriter(Struct, frozen=True):
             return self._anew(snapshot)
 
     def _anew(self, snapshot: Snapshot) -> StateManifest:
-        """Every live entry, sorted by partition values, in full manifests without tombstones."""
+        """Write every live entry, sorted by partition values, to full manifests without tombstones."""
         parts, expected = _parts(snapshot)
         try:
             return self._rewritten(snapshot, parts, expected)
@@ -175,7 +180,7 @@ class StateWriter(Struct, frozen=True):
         return len(changes.manifests) + ceil(len(snapshot.delta.added) / self.settings.entries_per_manifest)
 
     def _to_rewrite(self, changes: StateChanges, counts: StateCounts, *, tidy: bool) -> list[ManifestInfo]:
-        """The manifests that cannot or should not stay; all of them where a large removal calls for it."""
+        """Return the manifests that must or should be rewritten; all of them after a large removal."""
         per_manifest = self.settings.entries_per_manifest
         clashing = [manifest for manifest in changes.manifests if manifest.path in changes.clashing]
         if not tidy and compaction_reason(counts, self.compaction, entries_per_manifest=per_manifest) is None:
@@ -226,7 +231,9 @@ class StateWriter(Struct, frozen=True):
 
 
 def _is_ours(state: StateManifest) -> bool:
-    """Whether every count of a state is exact. Another writer's state is rewritten rather than continued."""
+    """Return whether every count of a state is exact. Another writer's state is rewritten rather
+    than continued.
+    """
     return all(manifest.size_bytes is not None for manifest in state.manifests)
 
 
@@ -238,7 +245,9 @@ def _tombstones(state: StateManifest, snapshot: Snapshot, changes: StateChanges)
 
 
 def _parts(snapshot: Snapshot) -> tuple[list[ReadPart], int]:
-    """The live entries of a snapshot in parts that can be read one at a time, and about how many they are."""
+    """Return the live entries of a snapshot in separately readable parts, and their approximate
+    number.
+    """
     source, delta = snapshot.base.source, snapshot.delta
     if snapshot.holds_files:
         return _slices_of(snapshot.all_files, frozenset()), snapshot.all_files.num_rows
@@ -255,7 +264,7 @@ def _parts(snapshot: Snapshot) -> tuple[list[ReadPart], int]:
 
 
 def live_batches(snapshot: Snapshot, rows: int, *, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-    """The live entries of a snapshot, so many at a time; no more than one manifest is in memory."""
+    """Yield the live entries of a snapshot in batches, with at most one manifest in memory."""
     for part in _parts(snapshot)[0]:
         files = part(columns)
         for at in range(0, files.num_rows, rows):
@@ -263,7 +272,7 @@ def live_batches(snapshot: Snapshot, rows: int, *, columns: Sequence[str] | None
 
 
 def _slices_of(files: pa.Table, touched_paths: frozenset[str]) -> list[ReadPart]:
-    """A list that is in memory, in parts of which each is copied by itself."""
+    """Return a list in memory as parts that are copied separately."""
     return [
         partial(_untouched, files.slice(at, GROUP_ROWS), touched_paths)
         for at in range(0, files.num_rows or 1, GROUP_ROWS)

@@ -1,19 +1,21 @@
-"""Whether a checkpoint can be trusted: it descends from the versions it claims to cover, and says what they lead to.
+"""Decide whether a checkpoint can be trusted: it descends from the versions it covers and has their
+content.
 
-Another engine reads states only and commits by writing one: beside a version of ours it would write a state of the same
-number that knows nothing of it, and the rows of that version would be gone for everybody. So a state is held against the
-version files of the table before it is used (`check_descent`). A state of ours names the transaction of its own version;
-one of another engine does not, and must hold what the newest version that changed files added.
+IndexTables for the JVM reads only states and commits by writing one. It would write a state with
+the number of one of our versions but without its rows. A state is therefore compared with the
+version files before it is used (`check_descent`). Our states name the transaction of their version;
+another engine's must contain what the newest version that changed files added. Our state whose
+version file cannot be read is accepted, and so is a version file without a transaction. If the
+version file is missing, the versions and states around it must not contradict the state
+(`identity.py`).
 
-A state of ours whose own version file cannot be read is taken at its word, and so is a version file without a transaction.
-Where the version file is missing, the versions and states around it must not contradict it (`identity.py`). No writer
-commits by a checkpoint in an older form: one that does not name the transaction of its version, and a state of another
-table, is simply damage, and is passed over (rule S10).
+No writer commits by a checkpoint in an older form: one that does not name the transaction of its
+version, and a state of another table, is treated as damage and skipped (rule S10).
 
-Nothing is deleted on the word of a file that nobody has read. `CheckpointVerifier` reads the state and every manifest that
-it names, or every part of a legacy checkpoint, from the store and not from memory; checksums and counts must hold; and
-where the versions are still there, what they lead to by another way must be the same. Whoever deletes asks for it first;
-whoever writes a checkpoint asks for it before the pointer moves.
+Nothing is deleted because of a file that was not read. `CheckpointVerifier` reads the state and
+every manifest, or every part of a legacy checkpoint, from the store. Checksums and counts must
+match, and where the versions still exist, replaying them must give the same files. Deletions
+require this check, and so does moving the pointer.
 """
 
 from __future__ import annotations
@@ -60,19 +62,23 @@ from indextables.wire.avro import read_container
 
 
 class _CheckedFiles(Struct, frozen=True):
-    """What a check looked at; the same files need no second look."""
+    """The files that a check has read; the same files are not checked again."""
 
     state: object
     version: object
 
 
 def is_of_another_engine(base: Base) -> bool:
-    """Whether a base is a state that we did not write: ours name the transactions that led to them."""
+    """Return whether a base is a state of another engine. Our states name the transactions that led
+    to them.
+    """
     return isinstance(base.source, StateFiles) and not base.source.state.txn_ids
 
 
 def descends(reader: BaseReader, base: Base, listing: LogListing, search: BaseSearch | None = None) -> bool:
-    """Whether a base can be used; False for one that is damaged, which is reported. CorruptTableError as `check_descent`."""
+    """Return whether a base is usable; a damaged one is reported and False. Raises
+    CorruptTableError like `check_descent`.
+    """
     try:
         check_descent(reader, base, listing)
     except BadFileError as failure:
@@ -84,8 +90,8 @@ def descends(reader: BaseReader, base: Base, listing: LogListing, search: BaseSe
 
 
 def check_descent(reader: BaseReader, base: Base, listing: LogListing) -> None:
-    """CorruptTableError if a base is a state that leaves out a version it claims to cover; BadFileError if it is another
-    table's.
+    """Raise CorruptTableError if a state leaves out a version it covers, BadFileError if it is
+    another table's.
     """
     if base.header.version >= 0 and base.header.version not in listing.versions:
         failure = uncovered_failure(reader, base, listing)
@@ -108,7 +114,7 @@ def check_descent(reader: BaseReader, base: Base, listing: LogListing) -> None:
 
 
 def check_newest_state(reader: BaseReader, listing: LogListing) -> None:
-    """The same for the newest state of a listing, if it can be read."""
+    """Check the newest state of a listing like `check_descent`, if it can be read."""
     newest = max(listing.states)
     base = next(reader.bases(LogListing({}, listing.states, {}), until=newest))
     if base.header.version == newest:
@@ -146,7 +152,9 @@ def _check_checkpoint(reader: BaseReader, base: Base, listing: LogListing) -> No
 
 
 def _check_version(reader: BaseReader, full: LogListing, base: Base, version: CommittedVersion) -> None:
-    """A version against the first state that covers it; later states may have removed what it added."""
+    """Check a version against the first state that covers it; later states may have removed what it
+    added.
+    """
     first = min((s for s in full.states if s >= version.version), default=base.header.version)
     if first != base.header.version:
         alone = LogListing({}, {s: i for s, i in full.states.items() if s <= first}, {})
@@ -169,7 +177,7 @@ def _check_version(reader: BaseReader, full: LogListing, base: Base, version: Co
 
 
 def _outcome(version: CommittedVersion) -> tuple[set[str], set[str]]:
-    """The paths that are live, and that are gone, after a version; the last action on a path counts."""
+    """Return the live and the removed paths after a version; the last action on a path counts."""
     last = {a.path: isinstance(a, AddAction) for a in version.actions if isinstance(a, AddAction | RemoveAction)}
     return {path for path, live in last.items() if live}, {path for path, live in last.items() if not live}
 
@@ -201,34 +209,32 @@ def _remember(reader: BaseReader, files: _CheckedFiles) -> None:
 
 COMPARED = ["path", "size", "num_records", "deletion_vector"]
 _HELD_BYTES = 64 << 20
-"""What a verifier remembers, so that it need not read twice what two checkpoints share."""
+"""Memory limit of a verifier, so that parts shared by two checkpoints are read once."""
 _BATCH_ROWS = 10_000
 _HASH_BITS = (1 << 64) - 1
 
 
 class CheckpointVerifier(Struct, frozen=True):
-    """Checks checkpoints of one table. It begins with no memory, and reads each file once."""
+    """Checks checkpoints of one table. Starts without a cache and reads each file once."""
 
     bases: BaseReader
 
     @classmethod
     def of(cls, store: Store, reading: LogReadSettings, state_reading: StateReadSettings) -> CheckpointVerifier:
-        """A verifier that has not read anything yet."""
+        """Create a verifier that has not read anything yet."""
         return cls(BaseReader(VersionReader(store, LogCache(_HELD_BYTES), reading), state_reading))
 
     def newest_failure(self, listing: LogListing) -> IndexTablesError | None:
-        """Why the newest checkpoint cannot be trusted; None if it can, or if there is none.
-
-        One of another table is not a checkpoint of this one.
+        """Return why the newest checkpoint cannot be trusted, or None. Checkpoints of another table
+        are ignored.
         """
         listing = without_strangers(self.bases, listing)
         newest = max([*listing.states, *listing.legacy_checkpoints], default=-1)
         return None if newest < 0 else self.failure_at(listing, newest)
 
     def failure_at(self, listing: LogListing, version: int) -> IndexTablesError | None:
-        """Why nothing at a version can stand for the versions up to it; None if a checkpoint there can.
-
-        `listing` must be of the whole log.
+        """Return why no checkpoint at a version can replace the versions up to it, or None.
+        `listing` must be complete.
         """
         failures = []
         for info in (listing.states.get(version), listing.legacy_checkpoints.get(version)):
@@ -242,7 +248,9 @@ class CheckpointVerifier(Struct, frozen=True):
         return failures[0] if failures else CheckpointCorruptionError(f"{path} is missing.", path=path, version=version)
 
     def failure(self, version: int, info: ObjectInfo, expected: Snapshot | None) -> IndexTablesError | None:
-        """Why a checkpoint cannot stand for a version; None if it can. It must be as expected, if that is known."""
+        """Return why a checkpoint cannot replace the versions up to its own, or None. It must be as
+        expected, if that is given.
+        """
         try:
             base, fingerprint = self._passed_over(version, info)
             if base.header.metadata is None:
@@ -264,9 +272,11 @@ class CheckpointVerifier(Struct, frozen=True):
         return None
 
     def _passed_over(self, version: int, info: ObjectInfo) -> tuple[Base, FilesFingerprint | None]:
-        """What a checkpoint says that the table is, and what its files are, all of them read and few of them in memory.
+        """Return the header of a checkpoint and a fingerprint of its files, reading all of them
+        with bounded memory.
 
-        No fingerprint where files can be told only over all of them, as of another writer; those were read too.
+        There is no fingerprint if files can be evaluated only as a whole, as in another writer's
+        checkpoint.
         """
         reader, fingerprint = self.bases, FilesFingerprint()
         if log_files.state_version_of(info.path) is None:
@@ -286,7 +296,7 @@ class CheckpointVerifier(Struct, frozen=True):
         return base, fingerprint
 
     def _descent_failure(self, version: int, info: ObjectInfo, listing: LogListing) -> IndexTablesError | None:
-        """Why a checkpoint does not fit the version file of its number; None if it does, or if there is none."""
+        """Return why a checkpoint does not match the version file of its number, or None."""
         try:
             check_descent(self.bases, self.bases.standalone(version, info, columns=COMPARED), listing)
         except CorruptTableError as failure:
@@ -294,7 +304,9 @@ class CheckpointVerifier(Struct, frozen=True):
         return None
 
     def manifest_failure(self, manifest: ManifestInfo) -> IndexTablesError | None:
-        """Why a manifest of ours is not what its state says; its bytes are checked, not decoded."""
+        """Return why one of our manifests differs from its state, or None. Its bytes are checked
+        but not decoded.
+        """
         path = f"{log_files.LOG}/{manifest.path}"
         try:
             data = self.bases.versions.store.get(path)
@@ -305,7 +317,9 @@ class CheckpointVerifier(Struct, frozen=True):
         return None
 
     def _by_another_way(self, listing: LogListing, version: int) -> Snapshot | None:
-        """The version by an older checkpoint, or none, and the versions since; None if they are not all there."""
+        """Return the version from an older checkpoint or none, and the versions since, or None if
+        some are missing.
+        """
         for older in sorted(
             {v for v in (-1, *listing.states, *listing.legacy_checkpoints) if v < version}, reverse=True
         ):
@@ -332,9 +346,10 @@ class CheckpointVerifier(Struct, frozen=True):
 
 
 class FilesFingerprint(Struct):
-    """What files are, in whatever order and parts they come: how many, how large, and sums over the hash of each.
+    """Fingerprint of a file list, independent of order and parts: count, size, and sums over the
+    hash of each file.
 
-    As large for a million files as for one. Files that differ in anything that is compared have other sums.
+    Its size is constant. Lists that differ in a compared field have different sums.
     """
 
     files: int = 0
@@ -343,7 +358,7 @@ class FilesFingerprint(Struct):
 
     @classmethod
     def of(cls, batches: Iterable[pa.Table]) -> FilesFingerprint:
-        """That of all files of these lists."""
+        """Return the fingerprint of all files of these lists."""
         fingerprint = cls()
         for batch in batches:
             fingerprint.add(batch)
@@ -351,7 +366,7 @@ class FilesFingerprint(Struct):
 
     @property
     def counts(self) -> tuple[int, int]:
-        """How many files there are, and how large they are together."""
+        """Number of files and their total size."""
         return self.files, self.size
 
     def add(self, files: pa.Table) -> None:
@@ -381,7 +396,7 @@ def _raise_first(differences: Iterable[str], version: int, info: ObjectInfo) -> 
 
 
 def differences(expected: Snapshot, base: Base) -> Iterator[str]:
-    """Where a checkpoint differs from what the versions lead to."""
+    """Describe how a checkpoint differs from the replayed versions."""
     yield from _other_files(expected, base)
     yield from _other_header(expected, base)
 
@@ -423,7 +438,9 @@ def _described(files: _Described, expected: _Described) -> Iterator[str]:
 
 
 def _bare(metadata: MetadataAction | None) -> MetadataAction | None:
-    """Metadata without the doc mappings that a checkpoint of an older form keeps among the settings; no columns are none."""
+    """Return metadata without the doc mappings that older checkpoints keep among the settings;
+    empty columns become None.
+    """
     if metadata is None:
         return None
     configuration = {k: v for k, v in (metadata.configuration or {}).items() if not k.startswith(KEY_PREFIX)}

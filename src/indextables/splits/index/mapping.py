@@ -45,9 +45,10 @@ from indextables.model.schema import METADATA_KEY
 
 EXACT_VALUE, EXACT_HASH = "value", "hash"
 _EXACT_KINDS = dict(zip(EXACT_KINDS, (("text", EXACT_VALUE), ("none", EXACT_HASH)), strict=True))
-"""The kinds with a field for whole values: what the column is otherwise, and what that field holds."""
+"""Kinds with a field for whole values: the base kind of the column, and the content of that field.
+"""
 GRAM_TOKENIZER = "gram3"
-"""Every three neighbouring characters, in lower case. Of the second field of a column; no setting names it."""
+"""Trigrams in lower case. Tokenizer of the second field of a column; settings cannot name it."""
 WHOLE_TOKENIZERS = ("raw", "lowercase_raw")
 CHAIN_SOURCES = ("words", "whitespace", "entities", "code")
 CODE_PARTS = "code2"
@@ -66,7 +67,9 @@ _FORMAT = 1
 
 
 def chain_fault(text: str) -> str:
-    """What is wrong with a chain such as `words|lowercase|ascii|stop:english|stem:english`; nothing if it is right."""
+    """Return the fault in a chain such as `words|lowercase|ascii|stop:english|stem:english`, or an
+    empty text.
+    """
     source, *filters = text.split(CHAIN)
     if source not in (*CHAIN_SOURCES, _OLD_CODE_SETTING, CODE_PARTS):
         return f"a chain starts with {', '.join(CHAIN_SOURCES)}, not {source!r}"
@@ -82,7 +85,7 @@ def chain_fault(text: str) -> str:
 
 
 def recorded_chain(setting: str) -> str:
-    """A chain as splits record it, from a setting."""
+    """Return the recorded form of a chain in a setting."""
     return _with_source(setting, _RECORDED)
 
 
@@ -116,14 +119,14 @@ def query_tokenizer(tokenizer: str) -> str:
 
 
 def keeps_case(tokenizer: str) -> bool:
-    """Whether the terms of a tokenizer have upper and lower case."""
+    """Return whether the terms of a tokenizer are case-sensitive."""
     if CHAIN in tokenizer:
         return "lowercase" not in tokenizer.split(CHAIN)
     return tokenizer in ("raw", "whitespace")
 
 
 def before_stems(tokenizer: str) -> str:
-    """The tokenizer without its stemmer and stop words: what a part of a word is compared by."""
+    """Return the tokenizer without stemmer and stop words, for comparing parts of words."""
     if CHAIN not in tokenizer:
         return "default" if tokenizer in STEMMERS else tokenizer
     parts = [part for part in tokenizer.split(CHAIN) if not part.startswith(("stop:", "stem:"))]
@@ -131,13 +134,13 @@ def before_stems(tokenizer: str) -> str:
 
 
 UNINDEXED = "-"
-"""Stands for the tantivy field where a split has none for the way in which the table indexes a column."""
+"""Placeholder for the tantivy field of a split that lacks the index which the table declares."""
 INDEX_KEY = "indextables.index"
-"""Field metadata: how a column is indexed that some splits index in another way, or do not have."""
+"""Field metadata key for the index of a column that some splits index differently or not at all."""
 
 
 class ColumnMapping(Struct, frozen=True):
-    """How one column is indexed. `tokenizer` and `record` are empty for kinds that have no terms of text."""
+    """How one column is indexed. `tokenizer` and `record` are empty for kinds without text terms."""
 
     name: str
     field: str
@@ -146,13 +149,13 @@ class ColumnMapping(Struct, frozen=True):
     record: str = ""
     max_token_length: int = 255
     substring: bool = False
-    """Whether there is a second field, with every three neighbouring characters of a text."""
+    """Whether there is a second field with the trigrams of the text."""
     exact: str = ""
-    """What a field for whole values holds, if there is one: each `value`, or its `hash`."""
+    """Content of the field for whole values, if there is one: `value` or `hash`."""
 
     @property
     def whole(self) -> ColumnMapping | None:
-        """The field for whole values, as a column of its own; None where a split has none."""
+        """The field for whole values as a column mapping, or None."""
         if not self.exact or self.is_unindexed_here:
             return None
         name = f"w{self.field[1:]}"
@@ -162,28 +165,30 @@ class ColumnMapping(Struct, frozen=True):
 
     @property
     def shown_kind(self) -> str:
-        """The kind by the name that a setting has for it."""
+        """The kind under its setting name."""
         kinds = (word for word, meaning in _EXACT_KINDS.items() if meaning == (self.kind, self.exact))
         return next(kinds, self.kind)
 
     @property
     def grams(self) -> ColumnMapping:
-        """The second field, as a column of its own."""
+        """The trigram field as a column mapping."""
         return ColumnMapping(self.name, f"g{self.field[1:]}", "grams", GRAM_TOKENIZER, "basic")
 
     @property
     def indexed(self) -> bool:
-        """Whether tantivy holds a field for the column."""
+        """Whether tantivy has a field for the column."""
         return self.kind != "none"
 
     @property
     def is_unindexed_here(self) -> bool:
-        """Whether the table indexes the column so and a split does not: its rows are analysed the table's way."""
+        """Whether the table indexes the column but this split does not. Its rows are then analyzed
+        as the table declares.
+        """
         return self.field == UNINDEXED
 
     @property
     def terms(self) -> str:
-        """The kind with its details, as messages and `explain` show it."""
+        """The kind with its details, for messages and `explain`."""
         details = [d for d in (self.tokenizer, self.record) if d]
         return f"{self.shown_kind} ({', '.join(details)})" if details else self.shown_kind
 
@@ -197,10 +202,11 @@ class DocMapping(Struct, frozen=True, dict=True):
     def from_settings(
         cls, schema: pa.Schema, settings: IndexingSettings, *, recorded: DocMapping | None = None
     ) -> DocMapping:
-        """The mapping of a schema under the settings, or one error that lists every fault and the known columns.
+        """Build the mapping of a schema from settings. Raises one error that lists every fault and
+        the known columns.
 
-        With `recorded` (the mapping the table has already) columns keep what was recorded and its fields; a setting
-        that asks for something else is a fault.
+        With `recorded` (the existing mapping of the table), columns keep their recorded index, and
+        a setting that contradicts it is a fault.
         """
         settings = settings.for_columns(schema.names)
         faults = [*_unknown_columns(schema, settings)]
@@ -222,7 +228,7 @@ class DocMapping(Struct, frozen=True, dict=True):
         return cls(tuple(columns))
 
     def find(self, name: str) -> ColumnMapping | None:
-        """The mapping of a column, by its exact name."""
+        """Return the mapping of a column by its exact name."""
         return self._by_name.get(name)
 
     @cached_property
@@ -230,18 +236,18 @@ class DocMapping(Struct, frozen=True, dict=True):
         return {column.name: column for column in reversed(self.columns)}
 
     def of_kind(self, *kinds: str) -> tuple[ColumnMapping, ...]:
-        """The columns of some kinds, in schema order."""
+        """Return the columns of some kinds in schema order."""
         return tuple(c for c in self.columns if c.kind in kinds)
 
     @property
     def indexed(self) -> tuple[ColumnMapping, ...]:
-        """The columns that tantivy knows, and behind them the fields for parts of texts and for whole values."""
+        """The columns with a tantivy field, followed by the fields for trigrams and whole values."""
         grams = tuple(c.grams for c in self.columns if c.substring)
         wholes = tuple(whole for c in self.columns if (whole := c.whole) is not None)
         return (*(c for c in self.columns if c.indexed), *grams, *wholes)
 
     def to_json(self) -> str:
-        """The mapping as canonical JSON: equal mappings give equal text."""
+        """Return the mapping as canonical JSON: equal mappings give equal text."""
         columns = [
             {
                 "name": c.name,
@@ -259,12 +265,12 @@ class DocMapping(Struct, frozen=True, dict=True):
 
     @classmethod
     def from_json(cls, text: str) -> DocMapping:
-        """The mapping a split or a log entry recorded; one and the same for the splits that record the same."""
+        """Parse the mapping of a split or a log entry. Equal texts return the same object."""
         return _recorded_mapping(text)
 
     @property
     def ref(self) -> str:
-        """A short name of the mapping: the hash of its JSON form (`docMappingRef` in the log)."""
+        """Hash of the JSON form (`docMappingRef` in the log)."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()[:16]
 
 
@@ -280,7 +286,7 @@ def _recorded_mapping(text: str) -> DocMapping:
 
 
 def check_compatible(recorded: DocMapping, requested: DocMapping) -> None:
-    """Refuse, by column name, a mapping that indexes a recorded column in another way."""
+    """Raise an error that names a recorded column which a mapping indexes differently."""
     faults = [
         _differs(old, new)
         for new in requested.columns
@@ -291,7 +297,9 @@ def check_compatible(recorded: DocMapping, requested: DocMapping) -> None:
 
 
 def compatible_mapping(recorded: DocMapping, requested: DocMapping) -> DocMapping:
-    """The mapping of new splits, in which recorded columns keep how they are cut; one that differs is refused."""
+    """Return the mapping of new splits. Recorded columns keep their tokenizer; a contradiction is
+    an error.
+    """
     check_compatible(recorded, requested)
     return keep_old_code(recorded.columns, requested)
 
@@ -300,19 +308,19 @@ _KEEP = "Leave the setting out to keep what is recorded; reindex() indexes rows 
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether a column holds text, in any of Arrow's layouts."""
+    """Return whether a column holds text, in any Arrow layout."""
     if pa.types.is_dictionary(kind):
         return is_text(kind.value_type)
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def is_nested(kind: pa.DataType) -> bool:
-    """Whether a column holds structs, maps or arrays."""
+    """Return whether a column holds structs, maps or arrays."""
     return bool(pa.types.is_nested(kind))
 
 
 def same_index(one: ColumnMapping, other: ColumnMapping) -> bool:
-    """Whether two columns are indexed in the same way, whatever their fields are called."""
+    """Return whether two columns are indexed in the same way, apart from field names."""
     return _shape(one) == _shape(other)
 
 
@@ -344,7 +352,7 @@ def _unknown_columns(schema: pa.Schema, settings: IndexingSettings) -> Iterable[
 def _column(
     field: pa.Field, name: str, settings: IndexingSettings, recorded: ColumnMapping | None
 ) -> tuple[ColumnMapping, list[str]]:
-    """One column's mapping and the faults in its settings."""
+    """Return one column's mapping, and the faults in its settings."""
     faults: list[str] = []
     kind, exact = _kind(field, settings, recorded, faults)
     tokenizer = _tokenizer(field.name, settings, faults)
@@ -377,7 +385,7 @@ def _column(
 
 
 def _tokenizer(column: str, settings: IndexingSettings, faults: list[str]) -> str:
-    """The tokenizer that a column shall have: one by name, or a chain."""
+    """Return the tokenizer of a column: by name, or a chain."""
     text = settings.tokenizer.get(column, "").strip().lower()
     if CHAIN not in text:
         return _word(column, "tokenizer", settings.tokenizer, TOKENIZERS, faults)
@@ -391,7 +399,9 @@ def _tokenizer(column: str, settings: IndexingSettings, faults: list[str]) -> st
 def _has_grams(
     field: pa.Field, kind: str, settings: IndexingSettings, recorded: ColumnMapping | None, faults: list[str]
 ) -> bool:
-    """Whether parts of a column's texts are indexed. It may change: splits without them are looked through."""
+    """Return whether trigrams of a column are indexed. This can change later: splits without them
+    are scanned.
+    """
     asked = settings.substring.get(field.name, recorded is not None and recorded.substring)
     if asked and kind not in ("string", "text"):
         faults.append(f"Column {field.name!r} is of kind {kind}; indexing.substring needs string or text.")
@@ -403,7 +413,9 @@ def _default_record(kind: str, settings: IndexingSettings) -> str:
 
 
 def _token_length(column: str, settings: IndexingSettings, recorded: ColumnMapping | None, faults: list[str]) -> int:
-    """The longest term of a column: what is said of it, else what is recorded, else what is said of the table."""
+    """Return the maximum term length of a column, from its setting, the recorded mapping, or the
+    table's setting.
+    """
     text = settings.token_length.get(column, "").strip().lower()
     if not text:
         return recorded.max_token_length if recorded else settings.max_token_length
@@ -418,10 +430,10 @@ def _token_length(column: str, settings: IndexingSettings, recorded: ColumnMappi
 def _kind(
     field: pa.Field, settings: IndexingSettings, recorded: ColumnMapping | None, faults: list[str]
 ) -> tuple[str, str]:
-    """The kind a column gets, and what its field for whole values holds.
+    """Return the kind of a column, and the content of its field for whole values.
 
-    It is what was asked for, else what is recorded, else what its type implies. The field for whole values may come and
-    go: splits without it are looked through.
+    The kind comes from the settings, the recorded mapping, or the type. The field for whole values
+    can be added and removed: splits without it are scanned.
     """
     allowed = _allowed_kinds(field.type)
     asked = settings.typemap.get(field.name, "").strip().lower()
@@ -472,7 +484,7 @@ def _column_from_json(value: Mapping[str, Any]) -> ColumnMapping:
 
 
 def settings_of(mapping: DocMapping, schema: pa.Schema) -> dict[str, str]:
-    """Settings under which the schema is mapped in the same way; what is the default anyway is left out."""
+    """Return settings that give the schema the same mapping, without defaults."""
     kinds = DocMapping.from_settings(schema, IndexingSettings())
     typemap = {
         c.name: c.shown_kind for c in mapping.columns if (d := kinds.find(c.name)) and d.shown_kind != c.shown_kind
@@ -503,7 +515,7 @@ def recorded_as(
     configuration: Mapping[str, str],
     before: DocMapping,
 ) -> dict[str, str]:
-    """The configuration of a table some of whose columns are from now on indexed like this, and the others as before."""
+    """Return the configuration of a table after some of its columns change their index."""
     others = {key: left for key, value in configuration.items() if (left := _without(key, value, columns)) is not None}
     chosen = DocMapping(tuple(c for c in mapping.columns if c.name in columns))
     configured = {**others, **settings_of(chosen, schema)}
@@ -516,7 +528,7 @@ def recorded_as(
 
 
 def _without(key: str, value: str, columns: Collection[str]) -> str | None:
-    """A setting without what it says of some columns; None if nothing is left of it."""
+    """Return a setting without its entries for some columns, or None if nothing is left."""
     if not is_setting(key):
         return value
     setting, column, parsed = REGISTRY.parse(key, value)
@@ -528,7 +540,7 @@ def _without(key: str, value: str, columns: Collection[str]) -> str | None:
 
 
 def decided_columns(schema: pa.Schema) -> tuple[ColumnMapping, ...]:
-    """The columns of which the schema says how they are indexed, whatever a split does."""
+    """Return the columns whose index is decided by the schema, whatever a split contains."""
     decided = []
     for field in schema:
         recorded = (field.metadata or {}).get(METADATA_KEY)
@@ -540,13 +552,13 @@ def decided_columns(schema: pa.Schema) -> tuple[ColumnMapping, ...]:
 
 
 def decision(column: ColumnMapping) -> str:
-    """How a column is indexed, as the metadata of its field says it."""
+    """Return the index of a column from its field metadata."""
     return f"{column.shown_kind},{column.tokenizer},{column.record},{column.max_token_length}"
 
 
 @lru_cache(maxsize=256)
 def under_decisions(own: DocMapping, decided: tuple[ColumnMapping, ...]) -> DocMapping:
-    """The mapping of a split in which columns that it indexes otherwise than was decided have no index."""
+    """Return a split's mapping in which columns that contradict the decision have no index."""
     if not decided:
         return own
     others = {c.name: c for c in decided if not _same_way(own.find(c.name), c)}

@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 class RecentItems(Generic[T]):
-    """The values that were used last, within a bound on their size together. Safe from several threads, and in a fork."""
+    """Least recently used cache with a limit on the total size. Safe for threads and after a fork."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -55,7 +55,7 @@ class RecentItems(Generic[T]):
         _LOCK_OWNERS.add(self)
 
     def get(self, key: Hashable) -> T | None:
-        """The value of a key, which now counts as just used."""
+        """Return the value of a key and mark it as recently used."""
         with self._lock:
             entry = self._values.get(key)
             if entry is None:
@@ -64,7 +64,7 @@ class RecentItems(Generic[T]):
             return entry[0]
 
     def put(self, key: Hashable, value: T, size: int) -> None:
-        """Keep a value that is not larger than the bound; the ones used longest ago make room."""
+        """Store a value that is not larger than the limit, and evict the least recently used ones."""
         with self._lock:
             if key in self._values:
                 self._bytes -= self._values.pop(key)[1]
@@ -76,13 +76,13 @@ class RecentItems(Generic[T]):
                 self._bytes -= self._values.popitem(last=False)[1][1]
 
     def drop(self, key: Hashable) -> None:
-        """Forget a value, if it is there."""
+        """Remove a value if it exists."""
         with self._lock:
             if key in self._values:
                 self._bytes -= self._values.pop(key)[1]
 
     def clear(self) -> None:
-        """Forget every value."""
+        """Remove every value."""
         with self._lock:
             self._values.clear()
             self._bytes = 0
@@ -184,7 +184,7 @@ class IdleItems(Generic[T]):
         _LOCK_OWNERS.add(self)
 
     def take(self, key: Hashable) -> T | None:
-        """One of the things kept under a key, or None."""
+        """Return one of the objects under a key, or None."""
         with self._lock:
             self._after_fork()
             same = self._waiting.get(key)
@@ -213,7 +213,7 @@ class IdleItems(Generic[T]):
             self._dispose(old)
 
     def clear(self, which: Callable[[T], bool] = lambda _: True) -> None:
-        """Dispose of what waits: of everything, or of what a test picks."""
+        """Dispose of idle objects: all, or those that a predicate selects."""
         picked: list[T] = []
         with self._lock:
             self._after_fork()
@@ -245,7 +245,7 @@ _LOCK_OWNERS: weakref.WeakSet[RecentItems[Any] | ScannedItems[Any] | IdleItems[A
 
 
 def _renew_locks() -> None:
-    """In a forked child: a lock that a thread of the parent held at the fork would never be released here."""
+    """Replace the locks in a forked child, because a thread of the parent may hold them forever."""
     for owner in _LOCK_OWNERS:
         owner._lock = threading.Lock()
 
@@ -273,7 +273,7 @@ _STALE_SECONDS = 60
 _KEEP_SHARE = 0.9
 _CHECKS_PER_FILL = 16
 _NOT_EMPTY = (errno.ENOTEMPTY, errno.EEXIST)
-"""What a system says when a folder is to take the place of one with files in it."""
+"""Errors of a rename onto a folder that is not empty."""
 
 
 @once
@@ -298,9 +298,10 @@ def view_limit() -> int:
 
 
 def write_new(path: str, data: bytes, *, length: int | None = None) -> None:
-    """Make a file of some bytes; they are its end, and before them is a hole, where it has a length.
+    """Create a file with bytes at its end, and a hole before them if `length` is larger.
 
-    Hundreds of them are made for a first search: by plain calls, which take half of what files of Python do.
+    A first search creates hundreds of them, so it uses plain system calls, which take half the time
+    of Python files.
     """
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
     try:
@@ -312,25 +313,25 @@ def write_new(path: str, data: bytes, *, length: int | None = None) -> None:
 
 
 def write_at(file: int, start: int, data: bytes) -> None:
-    """Write bytes at a place of an open file, all of them."""
+    """Write all bytes at a position of an open file."""
     while data:
         written = os.pwrite(file, data, start)
         data, start = data[written:], start + written
 
 
 class CacheUsage(Struct, frozen=True):
-    """What the cache holds, and how often this process found something in it."""
+    """The content of the cache, and how often this process found entries in it."""
 
     directory: str
     bytes: int
     splits: int
-    """Splits of which parts of the index are there."""
+    """Number of splits with parts of their index in the cache."""
     hits: int
     misses: int
 
 
 class SplitCache:
-    """The disk cache. One per process is enough; it may be used from several threads."""
+    """The disk cache. One per process is enough; it is safe for threads."""
 
     def __init__(self, directory: Path, max_bytes: int, memory_bytes: int = SplitCacheSettings().memory_bytes) -> None:
         self.directory = directory
@@ -338,26 +339,26 @@ class SplitCache:
         self.hits = self.misses = 0
         self.tails: ScannedItems[object] = ScannedItems(memory_bound())
         self.pages: RecentItems[Any] = RecentItems(memory_bytes)
-        """Decoded columns of row groups, by the content of the split, the row group and the column."""
+        """Decoded columns of row groups, by content of the split, row group and column."""
         self.files: RecentItems[bytes] = RecentItems(min(memory_bytes, _FILE_BYTES))
-        """Small remote splits that were fetched whole."""
+        """Small remote splits that were fetched completely."""
         self.opened: ScannedItems[object] = ScannedItems(memory_bound())
-        """Opened splits by their place, each with what it was opened for."""
+        """Opened splits by location, each with the parameters that it was opened with."""
         self.idle_views: IdleItems[DisposableView] = IdleItems(view_limit(), lambda view: view.dispose())
         self._home: tuple[int, Path, int, Path] | None = None
-        """The process, its folder of views, the lock beside it, and the folder of entries."""
+        """The process, its folder of views, the lock next to it, and the folder of entries."""
         self._unchecked_bytes = max_bytes
         self._lock = threading.Lock()
         _LOCK_OWNERS.add(self)
 
     @classmethod
     def of(cls, settings: SplitCacheSettings) -> SplitCache:
-        """The cache that the settings name; the same object for the same place."""
+        """Return the cache of the settings; the same object for the same folder."""
         return _cache_at(settings.directory, settings.max_bytes if settings.on_disk else 0, settings.memory_bytes)
 
     @classmethod
     def default(cls) -> SplitCache:
-        """The cache of the default settings."""
+        """Return the cache of the default settings."""
         return cls.of(SplitCacheSettings())
 
     @property
@@ -377,7 +378,9 @@ class SplitCache:
         return self._root / "views"
 
     def link(self, key: str, names: Collection[str], build: Callable[[Path], None]) -> Path:
-        """A private folder with links to the files of an entry, which `build` makes where there is none yet."""
+        """Return a private folder with links to the files of an entry. `build` creates a missing
+        entry.
+        """
         with _folder_errors(self.directory):
             home, entry = self._process_home(), self._entry(key)
             if not entry.exists():
@@ -391,7 +394,7 @@ class SplitCache:
                 self._build_entry(key, build)
 
     def read(self, key: str) -> bytes | None:
-        """Bytes that were kept under a key."""
+        """Return the bytes under a key."""
         try:
             entry = self._entry(key)
             data = entry.read_bytes()
@@ -401,23 +404,25 @@ class SplitCache:
         return data
 
     def keep(self, key: str, data: bytes) -> None:
-        """Keep bytes under a key. They are one file: to make one takes a disk longer than to write it."""
+        """Store bytes under a key in one file, because creating a file takes longer than writing
+        it.
+        """
         with _folder_errors(self.directory):
             self._build_entry(key, lambda path: write_new(str(path), data), folder=False)
             self.added(key, len(data))
 
     def release(self, folder: Path) -> None:
-        """Give up a private folder."""
+        """Delete a private folder."""
         shutil.rmtree(folder, ignore_errors=True)
 
     def count(self, *, hits: int, misses: int) -> None:
-        """Remember how many ranges were there already, and how many had to be fetched."""
+        """Count ranges that were present and ranges that had to be fetched."""
         with self._lock:
             self.hits += hits
             self.misses += misses
 
     def added(self, key: str, count: int) -> None:
-        """Say that an entry grew. Now and then this makes room, never at the cost of the entry itself."""
+        """Record that an entry grew. Occasionally evicts other entries."""
         with self._lock:
             self._unchecked_bytes += count
             if self._unchecked_bytes < self.max_bytes // _CHECKS_PER_FILL:
@@ -426,13 +431,13 @@ class SplitCache:
         self._make_room(keep=key)
 
     def usage(self) -> CacheUsage:
-        """What is in the cache now."""
+        """Return the current content of the cache."""
         found = self._measure()
         splits = sum(not path.name.startswith("tail-") for _, _, path in found)
         return CacheUsage(str(self.directory), sum(size for _, size, _ in found), splits, self.hits, self.misses)
 
     def close_searchers(self) -> None:
-        """Forget opened indexes and decoded columns of this process; what is on disk stays."""
+        """Close opened indexes and decoded columns of this process. Files stay."""
         self.idle_views.clear()
         self.opened.clear()
         self.tails.clear()
@@ -440,18 +445,22 @@ class SplitCache:
         self.files.clear()
 
     def clear(self) -> int:
-        """Remove every entry; returns the bytes that were freed (or will be, when their users are done)."""
+        """Remove every entry and return the bytes that are freed, some of them when their users are
+        done.
+        """
         self.close_searchers()
         return sum(size for _, size, path in self._measure() if self._evict(path))
 
     def _entry(self, key: str) -> Path:
-        """The folder of an entry. A process that has its own folder beside the entries need not look whose they are again."""
+        """Return the folder of an entry. After the first use in a process its owner is not checked
+        again.
+        """
         home = self._home
         known = home is not None and home[0] == os.getpid()
         return (home[3] if known and home is not None else self._entries) / key
 
     def _link_entry(self, entry: Path, names: Collection[str], folder: Path) -> bool:
-        """Whether there is an entry, whole; one of which somebody removed a part is given up."""
+        """Return whether a complete entry exists. An entry with missing files is removed."""
         try:
             # All links come from one directory, held open: an entry that is replaced meanwhile cannot mix in.
             directory = os.open(entry, os.O_RDONLY | os.O_DIRECTORY)
@@ -489,7 +498,7 @@ class SplitCache:
                 raise
 
     def _process_home(self) -> Path:
-        """This process's folder for views; the lock beside it tells others that it is alive."""
+        """Return this process's folder for views. Its lock shows other processes that it is alive."""
         with self._lock:
             if self._home is not None and self._home[0] == os.getpid() and self._home[1].exists():
                 return self._home[1]
@@ -507,7 +516,7 @@ class SplitCache:
             return home
 
     def _sweep(self) -> None:
-        """Remove what dead processes and earlier boots of this machine left."""
+        """Remove the files of dead processes and of earlier boots of the machine."""
         for other in self._folder.glob(f"{socket.gethostname()}-*"):
             if other != self._root and _is_marked(other):
                 shutil.rmtree(other, ignore_errors=True)
@@ -517,7 +526,7 @@ class SplitCache:
                 path.unlink(missing_ok=True)
 
     def _measure(self) -> list[tuple[float, int, Path]]:
-        """When each entry was last used, its bytes on disk, its folder or file."""
+        """Return last use, bytes on disk, and folder or file of each entry."""
         found = []
         for entry in self._entries.glob("*") if self._entries.exists() else ():
             try:
@@ -552,7 +561,7 @@ class SplitCache:
 
 
 def _remove(entry: Path) -> None:
-    """An entry that has been taken out of its place, or never came there."""
+    """Delete an entry that is no longer, or not yet, in place."""
     if entry.is_dir():
         shutil.rmtree(entry, ignore_errors=True)
     else:
@@ -561,20 +570,20 @@ def _remove(entry: Path) -> None:
 
 
 class DisposableView(Protocol):
-    """An index view, as far as the cache knows it."""
+    """An index view, as far as the cache uses it."""
 
     @property
     def evicted(self) -> bool:
-        """Whether the entry it links to is gone."""
+        """Whether the entry it links to was evicted."""
         ...
 
     def dispose(self) -> None:
-        """Give up the view's folder."""
+        """Delete the view's folder."""
         ...
 
 
 def _leave(home: Path, lock: int, pid: int) -> None:
-    """At the end of the process that made it, a home goes, and everything in it."""
+    """Remove the folder of a process at its exit."""
     if os.getpid() == pid:
         os.close(lock)
         shutil.rmtree(home, ignore_errors=True)
@@ -589,7 +598,7 @@ def _cache_at(directory: str, max_bytes: int, memory_bytes: int) -> SplitCache:
 
 @once
 def _boot_id() -> str:
-    """This boot of the machine; where it has no name, this process: then nothing outlives it."""
+    """Return an identifier of this boot of the machine, or of this process if the system has none."""
     try:
         return _BOOT_ID.read_text().strip()
     except OSError:
@@ -607,7 +616,9 @@ def _folder_errors(directory: Path) -> Iterator[None]:
 
 
 def _own(directory: Path) -> bool:
-    """Make a folder and mark it as made here; whether it has the mark. A stranger's could be changed under our feet."""
+    """Create and mark a folder. Returns whether it has the mark; a foreign folder could change
+    during use.
+    """
     try:
         directory.mkdir(mode=0o700, parents=True)
         (directory / _MARKER).touch(mode=0o600)
@@ -621,7 +632,9 @@ def _own(directory: Path) -> bool:
 
 
 def _is_marked(directory: Path) -> bool:
-    """Whether the cache made a folder: it carries the marker, both are ours, and neither is a link to something else."""
+    """Return whether the cache created a folder: marker and folder are owned by this user, and
+    neither is a link.
+    """
     try:
         found = [(directory.lstat(), stat.S_ISDIR), ((directory / _MARKER).lstat(), stat.S_ISREG)]
     except OSError:
@@ -630,7 +643,7 @@ def _is_marked(directory: Path) -> bool:
 
 
 def _is_stale(lock: Path) -> bool:
-    """Whether nobody holds a lock any more (a very young one may be about to be taken)."""
+    """Return whether a lock is not held by any process. A very young one may be about to be taken."""
     try:
         if time.time() - lock.stat().st_mtime < _STALE_SECONDS:
             return False

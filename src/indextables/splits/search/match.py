@@ -1,15 +1,14 @@
-"""Query tree -> row numbers of one split, exactly, whatever mixture of index and rows it takes.
+"""Evaluate a query tree on one split: exact row numbers from a combination of index and rows.
 
-A tree that the index answers completely is one tantivy query. Otherwise its parts are: what the index knows comes
-first and narrows the rows, and only those rows are read for what is left.
+A tree that the index answers completely is one tantivy query. Otherwise its parts are evaluated
+separately: index parts first, which narrow the rows, and only those rows are read for the rest.
 
-Conditions over parts of texts are narrowed by the index too. A column with `indexing.substring` has a second field, with
-all its texts' grams in lower case. What it finds is a superset of the rows for which `LIKE`, `contains` and the like are
-true; the rows decide. A literal of fewer than three characters, a negation, or a column without the field says nothing:
-then the rows alone are asked, and so they are where a setting `filter.string*.pushdown` says so.
-
-A column of kind `text_and_string` or `exact_only` has a field with whole values or their hashes, which says the same of
-equality and IN.
+The index also narrows conditions on parts of texts. A column with `indexing.substring` has a second
+field with the lower-case trigrams of its texts, which finds a superset of the rows for `LIKE`,
+`contains` and similar; the rows decide. Literals of fewer than three characters, negations, and
+columns without the field are answered from the rows, as is everything that a setting
+`filter.string*.pushdown` disables. A column of kind `text_and_string` or `exact_only` has a field
+with whole values or hashes for equality and IN.
 """
 
 from __future__ import annotations
@@ -72,19 +71,21 @@ from indextables.splits.search.hits import IndexHits
 from indextables.splits.search.prepared import prepare_query
 
 MAX_GRAMS = 64
-"""Of so many grams of a literal the rarest are chosen."""
+"""Maximum number of trigrams used per literal; the rarest are chosen."""
 LOOKED_UP = 5
 Grams = tuple[str, frozenset[str | int]]
-"""A field, and the terms that a row must hold in it: grams, or a whole value."""
+"""A field, and the terms that a row must hold in it: trigrams, or a whole value."""
 
 
 def gram_fields(where: Predicate, mapping: DocMapping) -> tuple[str, ...]:
-    """The fields that say something of a condition."""
+    """Return the fields that narrow a condition."""
     return tuple(sorted({field for group in _alternatives(where, mapping) or () for field, _ in group}))
 
 
 def gram_rows(where: Predicate, mapping: DocMapping, hits: IndexHits) -> Rows | None:
-    """Every row that a condition can be true for, and some more; None where the index says nothing of it."""
+    """Return a superset of the rows for which a condition can be true, or None if the index cannot
+    narrow it.
+    """
     groups = _alternatives(where, mapping)
     if groups is None:
         return None
@@ -98,7 +99,9 @@ def gram_rows(where: Predicate, mapping: DocMapping, hits: IndexHits) -> Rows | 
 
 
 def _rows_of_group(group: frozenset[Grams], hits: IndexHits) -> Rows:
-    """The rows that hold the rarest grams of a group: the others hardly leave out another row."""
+    """Return the rows that hold the rarest trigrams of a group. More trigrams would exclude hardly
+    any row.
+    """
     terms = {(field, gram) for field, grams in group for gram in grams}
     counted = sorted((hits.term_bound(field, gram), field, gram) for field, gram in terms)  # a field's terms are alike
     rarest = counted[:LOOKED_UP]
@@ -108,7 +111,9 @@ def _rows_of_group(group: frozenset[Grams], hits: IndexHits) -> Rows:
 
 
 def _alternatives(where: Predicate, mapping: DocMapping) -> tuple[frozenset[Grams], ...] | None:
-    """What a row must hold: all grams of any one group; None if any row may do."""
+    """Return the alternatives of a condition: a row must hold all terms of one group. None if any
+    row is possible.
+    """
     if isinstance(where, And):
         known = [groups for child in where.children if (groups := _alternatives(child, mapping)) is not None]
         if not known:
@@ -143,7 +148,7 @@ def _of_leaf(where: Predicate, mapping: DocMapping) -> frozenset[Grams] | None:
 
 
 def _of_value(column: Column, value: object, mapping: DocMapping) -> frozenset[Grams] | None:
-    """What a row must hold that has just this value: its term where whole values are indexed, else its grams."""
+    """Return what a row with exactly this value must hold: its whole-value term, or its trigrams."""
     indexed = mapping.find(column.name) if len(column.path) == 1 else None
     whole = None if indexed is None else indexed.whole
     term = whole_term(value, whole) if whole is not None and isinstance(value, str) else None
@@ -168,17 +173,17 @@ TermWeights = Mapping[TermKey, tuple[float, float]]
 _MAX_KEPT_ROWS = 1_024
 _MAX_KEPT_BYTES = 4 << 20
 _MANY = 20
-"""From this share of the rows on (one in so many), every row group is touched anyway."""
+"""If more than one in this many rows is needed, every row group is affected anyway."""
 
 
 def find_rows(split: Searchable, query: Query, *, where: Predicate | None = None) -> Rows:
-    """The rows that match a query and for which a bound predicate is true, ascending."""
+    """Return the rows that match a query and for which a bound predicate is true, ascending."""
     with open_query(split, query, where=where) as opened:
         return opened.rows(where)
 
 
 def count_rows(split: Searchable, query: Query, *, where: Predicate | None = None) -> int:
-    """How many rows `find_rows` would find; without reading any where the index alone can tell."""
+    """Return the number of rows of `find_rows`, without reading rows if the index alone can answer."""
     with open_query(split, query, where=where) as opened:
         return opened.count(where)
 
@@ -192,7 +197,7 @@ def open_query(
     norms: bool = False,
     idf: TermWeights | None = None,
 ) -> Iterator[OpenQuery]:
-    """A query against a split, with the parts of the index open meanwhile that it and a condition need."""
+    """Open a query against a split, with the index data that it and a condition need."""
     with open_needs(split, query, where=where, norms=norms) as view:
         if view is None:
             yield OpenQuery(split, query, None, None, idf)
@@ -204,7 +209,9 @@ def open_query(
 def open_needs(
     split: Searchable, query: Query, *, where: Predicate | None = None, norms: bool
 ) -> AbstractContextManager[SearcherView | None]:
-    """The index of a split with everything present that a query needs, `norms` if it is scored; None for no index."""
+    """Open the index of a split with the data that a query needs (`norms` for scores), or return
+    None without an index.
+    """
     if not split.indexed or not split.num_rows:
         return nullcontext()
     prepared = prepare_query(query, split.mapping)
@@ -234,7 +241,7 @@ class OpenQuery:
         self.idf = idf or {}
         self.rows_read = 0
         self.narrowed: tuple[str, ...] = ()
-        """The fields of the index that said which rows a condition can be true for, if any did."""
+        """The fields of the index that narrowed a condition."""
         self._translator = translator
         self._answers: dict[Leaf, IndexAnswer | None] = {}
         self._known_count: int | None = None
@@ -245,13 +252,13 @@ class OpenQuery:
         return prepare_query(self.query, self.split.mapping).name
 
     def whole(self, query: Query | None = None) -> tantivy.Query | None:
-        """The query (or a part of it) as one tantivy query, if the index alone can answer it."""
+        """Return the query (or a part of it) as one tantivy query if the index alone can answer it."""
         if self.hits is None:
             return None
         return index_query(self.query if query is None else query, self.ask)
 
     def ask(self, leaf: Leaf) -> IndexAnswer | None:
-        """What the index says about a leaf."""
+        """Return the index's answer to a leaf."""
         if self._translator is None:
             return None
         if leaf not in self._answers:
@@ -262,7 +269,9 @@ class OpenQuery:
         return self._answers[leaf]
 
     def _check_terms(self, leaf: Leaf, hits: IndexHits) -> None:
-        """Refuse a pattern that fits more terms of the split than was allowed. Terms of a json column cannot be listed."""
+        """Refuse a pattern that matches more terms of the split than allowed. Terms of a JSON
+        column cannot be listed.
+        """
         column, most = self.column(leaf), leaf.target.max_terms
         if column.kind not in ("text", "string") or column.tokenizer == "ngram" or not has_index_for(leaf, column):
             return
@@ -277,12 +286,12 @@ class OpenQuery:
                 )
 
     def column(self, leaf: Leaf) -> ColumnMapping:
-        """How the column of a leaf is indexed in this split."""
+        """Return how the column of a leaf is indexed in this split."""
         name = leaf.target.column
         return self.split.mapping.find(name) or ColumnMapping(name, "", "none")
 
     def rows(self, where: Predicate | None = None) -> Rows:
-        """The numbers of the rows that match, ascending."""
+        """Return the numbers of the matching rows, ascending."""
         if isinstance(self.query, AllRows):
             return self._everything() if where is None else self._where(None, where)
         whole = self.whole()
@@ -294,7 +303,7 @@ class OpenQuery:
         return found if where is None else self._where(found, where)
 
     def has_more_than(self, count: int) -> bool:
-        """Whether it is known, without looking at any row, that more rows match than so many."""
+        """Return whether more rows than this are known to match without reading rows."""
         if isinstance(self.query, AllRows) or self.hits is None or self.whole() is None:
             return False
         if len(self.rows_with_long_terms(self.query)):
@@ -303,14 +312,14 @@ class OpenQuery:
         return self._known_count > count
 
     def end_rows(self, some: int, *, last: bool) -> Rows | None:
-        """Some of the rows that match: the last of them, or the first. There must be so many."""
+        """Return the first or the last of the matching rows. There must be that many."""
         whole, hits = self.whole(), self.hits
         if whole is None or hits is None or len(self.rows_with_long_terms(self.query)):
             return None
         return hits.end_rows(self.name, whole, self.count(), some, last=last)
 
     def count(self, where: Predicate | None = None) -> int:
-        """How many rows match."""
+        """Return how many rows match."""
         if where is None and self._known_count is not None:
             return self._known_count
         if where is None and self.hits is not None:
@@ -324,7 +333,7 @@ class OpenQuery:
         return len(self.rows(where))
 
     def _term_count(self) -> int | None:
-        """How many rows match, where the query is a single term."""
+        """Return how many rows match if the query is a single term."""
         query = self.query
         while isinstance(query, Boost):
             query = query.query
@@ -334,7 +343,7 @@ class OpenQuery:
         return self.hits.term_count(*answer.term)
 
     def matches(self, query: Query, within: Mask) -> Mask:
-        """Which of the rows in a mask match a part of the query."""
+        """Return which rows of a mask match a part of the query."""
         if not within.any() or isinstance(query, AllRows):
             return within
         whole = self.whole(query)
@@ -398,7 +407,9 @@ class OpenQuery:
         return values
 
     def _combined(self, query: Bool, within: Mask) -> Mask:
-        """The rows of a combination: the index first, then rows, each step looking only at what is still undecided."""
+        """Return the rows of a combination: the index first, then rows, each step only on undecided
+        rows.
+        """
         known = tuple(q for q in query.must if self.whole(q) is not None)
         if known:
             within = self.matches(all_of(known), within)
@@ -420,7 +431,7 @@ class OpenQuery:
         return within
 
     def _leaf(self, leaf: Leaf, within: Mask) -> Mask:
-        """A leaf that the rows must decide, among those that the index leaves possible."""
+        """Evaluate a leaf on the rows that the index leaves possible."""
         answer = self.ask(leaf)
         if answer is not None:
             possible_rows = self._hits(answer.query)
@@ -440,7 +451,9 @@ class OpenQuery:
         return self._confirm(within, names, lambda table: leaf_mask(leaf, table, mapping))
 
     def _by_terms(self, leaf: Leaf) -> tuple[Mask | None, bool]:
-        """Rows of a split of another engine that can match a leaf, by its terms; and whether they are just those that do."""
+        """Return rows of another engine's split that can match a leaf by its terms, and whether
+        they are exact.
+        """
         column = self.column(leaf)
         if isinstance(leaf, OneOf):
             answers = [self._by_terms(item) for item in leaf.items]
@@ -460,7 +473,7 @@ class OpenQuery:
         return possible, possible is not None and len(words) == 1 and not leaf.prefix
 
     def _cost(self, query: Query) -> int:
-        """Whether a part is answered by the index (0), or by reading rows (1)."""
+        """Return the cost of a part: 0 for index only, 1 for reading rows."""
         return int(self.whole(query) is None)
 
     def _hits(self, query: tantivy.Query) -> Mask:
@@ -473,7 +486,7 @@ class OpenQuery:
         return np.arange(self.split.num_rows, dtype=np.int64)
 
     def _where(self, rows: Rows | None, where: Predicate) -> Rows:
-        """Those of some rows (None: of all) for which a condition is true."""
+        """Return those of some rows (None: all) for which a condition is true."""
         known = without_columns(where, self.split.schema.names)
         names = columns_of(known)
         possible = None if self.hits is None else gram_rows(known, self.split.mapping, self.hits)
@@ -489,7 +502,7 @@ class OpenQuery:
         return np.flatnonzero(found).astype(np.int64)
 
     def _as_predicate(self, leaf: Leaf) -> Predicate | None:
-        """A leaf about whole values as a bound predicate, if it is one in a type that predicates know."""
+        """Return a leaf about whole values as a bound predicate if predicates support its type."""
         kind = self.split.schema.field(leaf.target.column).type
         other_text = is_text(kind) and not pa.types.is_string(kind)
         if other_text or (self.column(leaf).kind in ("json", "ip") and not isinstance(leaf, Exists)):
@@ -498,7 +511,9 @@ class OpenQuery:
         return None if predicate is None else bind(predicate, self.split.schema)
 
     def _confirm_quickly(self, within: Mask, names: Sequence[str], test: Test, bound: Predicate) -> Mask:
-        """`_confirm` where statistics rule out rows, and testing a row costs less than picking it from its row group."""
+        """Run `_confirm` where statistics exclude rows and testing a row is cheaper than selecting
+        it from its row group.
+        """
         possible = self.split.may_match(bound) if within.any() else None
         if possible is not None and self.split.decides(bound):
             return within & possible
@@ -509,7 +524,9 @@ class OpenQuery:
         return self._confirm(possible, names, test) & within if many else self._confirm(within, names, test)
 
     def _confirm(self, within: Mask, names: Sequence[str], test: Test) -> Mask:
-        """Those rows of a mask that pass a test of some columns. Reads only these rows, a few at a time."""
+        """Return the rows of a mask that pass a test of some columns. Reads only these rows in
+        small batches.
+        """
         with PROFILER.section("test_rows"):
             return self._confirmed(within, names, test)
 

@@ -1,14 +1,12 @@
-"""Scores of a query's rows: BM25 for words and phrases, one for other parts the index answers, nothing for the rest.
+"""Score a query's rows: BM25 for words and phrases, one for other parts that the index answers,
+zero for the rest.
 
-What is answered from the rows (numbers, dates, ranges, missing values) filters and adds nothing. A part that is not
-required adds its score only to rows that really match it.
-
-Scores of different splits can be compared, by how rare words are in the whole table (`inverse_document_frequency`). Each
-split counts the documents that hold each scored word; the sums give every word its weight in the table. Tantivy knows only
-its own split, and its score is linear in a word's weight: a factor per word makes it table-wide. The average length of a
-text, which BM25 also looks at, stays the split's own.
-
-Rows that were found by scanning, without an index, have BM25 with every text taken as of average length.
+Parts answered from the rows (numbers, dates, ranges, missing values) filter and add nothing. An
+optional part adds its score only to rows that match it. Scores of different splits are comparable
+by document frequencies of the whole table (`inverse_document_frequency`): each split counts the
+documents with each scored word, and the sums weight the words. Tantivy knows only its own split,
+and its score is linear in a word's weight, so one factor per word makes it table-wide. The average
+text length of BM25 is that of the split. Rows found by scanning have BM25 with average text length.
 """
 
 from __future__ import annotations
@@ -38,7 +36,9 @@ from indextables.splits.search.prepared import prepare_query
 
 
 class TermStatistics(Struct, frozen=True):
-    """Documents, and how many of them hold each scored word. Picklable; statistics of splits add up."""
+    """Document count, and document frequency of each scored word. Picklable; statistics of splits
+    add up.
+    """
 
     num_docs: int = 0
     doc_freqs: Mapping[TermKey, int] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class TermStatistics(Struct, frozen=True):
 
 
 def total(parts: Iterable[TermStatistics]) -> TermStatistics:
-    """The statistics of several splits together."""
+    """Add the statistics of several splits."""
     num_docs, doc_freqs = 0, dict[TermKey, int]()
     for part in parts:
         num_docs += part.num_docs
@@ -60,9 +60,10 @@ def total(parts: Iterable[TermStatistics]) -> TermStatistics:
 
 
 def term_statistics(split: Searchable, query: Query, *, ahead: bool = False) -> TermStatistics:
-    """What one split knows of the words of a query. Reads the term dictionary only; without an index, the rows.
+    """Return one split's statistics for a query, from the term dictionary, or from the rows without
+    an index.
 
-    `ahead` fetches whatever else a scored search will need, so that it waits for the store once.
+    `ahead` also fetches the remaining data of a scored search, so that it waits for the store once.
     """
     prepared = prepare_query(query, split.mapping)
     keys = prepared.keys
@@ -80,7 +81,7 @@ def term_statistics(split: Searchable, query: Query, *, ahead: bool = False) -> 
 
 
 def inverse_document_frequency(table: TermStatistics, split: TermStatistics) -> dict[TermKey, tuple[float, float]]:
-    """The weight of each word in the table, and in one split alone."""
+    """Return the weight of each word in the table and in one split."""
     return {
         key: (weight(table.doc_freqs.get(key, count), table.num_docs), weight(count, split.num_docs))
         for key, count in split.doc_freqs.items()
@@ -88,14 +89,15 @@ def inverse_document_frequency(table: TermStatistics, split: TermStatistics) -> 
 
 
 def weight(doc_freq: int, num_docs: int) -> float:
-    """BM25's inverse document frequency."""
+    """Return BM25's inverse document frequency."""
     return math.log(1 + (num_docs - doc_freq + 0.5) / (doc_freq + 0.5))
 
 
 def weighs_values(split: Searchable, query: Query) -> bool:
-    """Whether a score of a split alone depends on its statistics: whole values weigh what their rarity says.
+    """Return whether a score depends on the split's own statistics: whole values are weighted by
+    their rarity.
 
-    Words weigh the same with and without them: tantivy's own weight, times one.
+    Words have the same weight with and without them: tantivy's own, times one.
     """
     if not split.indexed:
         return True
@@ -121,7 +123,7 @@ def can_match(query: Query, split: Searchable, own: TermStatistics, whole: Query
 
 
 def _counted(split: Searchable, keys: Sequence[TermKey]) -> dict[TermKey, int]:
-    """How many rows hold each word, by another engine's terms, or by looking at all of them."""
+    """Count the rows with each word by another engine's terms or by scanning."""
     counts = dict.fromkeys(keys, 0)
     for key in keys:
         name = key.target.column
@@ -141,7 +143,7 @@ _K1 = 1.2
 def scan_scores(
     query: Query, table: pa.Table, mapping: DocMapping, idf: Mapping[TermKey, tuple[float, float]]
 ) -> Scores:
-    """The score of each row of a table; 0 for rows that do not match."""
+    """Return the score of each row of a table; 0 for rows that do not match."""
     if isinstance(query, AllRows):
         return np.ones(table.num_rows, np.float32)
     if isinstance(query, Boost):
@@ -172,7 +174,7 @@ def _leaf_scores(
 
 
 def _term_counts(key: TermKey, table: pa.Table, column: ColumnMapping) -> npt.NDArray[np.int64]:
-    """How often a term is in each row."""
+    """Return how often a term occurs in each row."""
     array = table.column(column.name)
     if column.kind == "json":
         texts = [
@@ -188,37 +190,37 @@ _FIRST_LIMIT, _GROWTH = 1_000, 8
 
 
 class Hits(Struct, frozen=True):
-    """Rows of one split with their scores, in the order that was asked for."""
+    """Rows of one split with their scores, in the requested order."""
 
     rows: Rows
     scores: Scores
     keys: pa.Table | None = None
-    """What they are ordered by, where that is not their scores."""
+    """Their sort keys, if they are not ordered by score."""
 
     def at(self, places: npt.NDArray[np.int64]) -> Hits:
-        """Some of them."""
+        """Return a selection by position."""
         return Hits(self.rows[places], self.scores[places])
 
     def of(self, rows: Rows) -> Hits:
-        """Those of some of the rows, which ascend here."""
+        """Return those of some rows, which ascend here."""
         return self.at(np.searchsorted(self.rows, rows).astype(np.int64, copy=False))
 
     def score_column(self) -> pa.Array:
-        """The scores, as they are in memory: `pa.array` of them would load a part of numpy first."""
+        """Return the scores without copying: `pa.array` would import a part of numpy first."""
         scores = np.ascontiguousarray(self.scores, np.float32)
         return pa.Array.from_buffers(pa.float32(), len(scores), [None, pa.py_buffer(scores)])
 
     def score_table(self) -> pa.Table:
-        """The scores as what rows are ordered by."""
+        """Return the scores as sort keys."""
         return pa.table({"0.0": self.score_column()})
 
 
 class _NotOneQueryError(Exception):
-    """The scores of a query cannot be had from a single tantivy query."""
+    """The scores of a query need more than one tantivy query."""
 
 
 def best_hits(opened: OpenQuery, limit: int, where: Predicate | None = None) -> Hits:
-    """The rows with the highest scores, best first; equal scores in row order."""
+    """Return the rows with the highest scores, best first; equal scores in row order."""
     whole = opened.whole()
     if whole is not None and where is None and opened.hits is not None:
         name = opened.name and (opened.name, frozenset(opened.idf.items()))
@@ -262,7 +264,7 @@ def _scan_rows(opened: OpenQuery, rows: Rows) -> tuple[Rows, Scores]:
 
 
 def scored_rows(opened: OpenQuery, rows: Rows) -> Scores:
-    """The scores of rows that match the query."""
+    """Return the scores of rows that match the query."""
     if not opened.split.indexed:
         return _scanned(opened, rows)
     _, scores = _dense(opened, opened.query, np.ones(opened.split.num_rows, np.bool_))
@@ -292,7 +294,7 @@ def _best(rows: Rows, scores: Scores, limit: int) -> Hits:
 
 
 def _scoring(opened: OpenQuery, query: Query) -> tantivy.Query | None:
-    """One tantivy query with the score of every row that is known to match; None if nothing scores."""
+    """Return one tantivy query with the score of every matching row, or None if nothing scores."""
     if len(opened.rows_with_long_terms(query)):
         raise _NotOneQueryError
     whole = opened.whole(query)
@@ -315,7 +317,7 @@ def _scoring(opened: OpenQuery, query: Query) -> tantivy.Query | None:
 
 
 def _dense(opened: OpenQuery, query: Query, within: Mask) -> tuple[Mask, Scores]:
-    """Which rows match a part of the query, and its score for each row of the split."""
+    """Return which rows match a part of the query, and its score for each row of the split."""
     whole = opened.whole(query)
     if whole is not None:
         found, scores = opened.matches(query, within), _all_scores(opened, whole)
