@@ -11,6 +11,7 @@ import struct
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -259,14 +260,44 @@ def split_changed(data: bytes, rng: random.Random) -> bytes:
     return sealed(data, start)
 
 
-def _chunk_changed(data: bytes, start: int, metadata: pq.FileMetaData, table: dict, rng: random.Random) -> bytes:  # type: ignore[type-arg]
+def _chunk_changed(
+    data: bytes, start: int, metadata: pq.FileMetaData, table: dict[str, Any], rng: random.Random
+) -> bytes:
     group, number = rng.randrange(metadata.num_row_groups), rng.randrange(metadata.num_columns)
+    first, stop = _chunk_range(metadata, group, number)
+    data = bytes_changed(data, rng, start=first, stop=stop)
+    return _with_chunk_checksum(data, start, metadata, table, group, number)
+
+
+def _chunk_range(metadata: pq.FileMetaData, group: int, number: int) -> tuple[int, int]:
     chunk = metadata.row_group(group).column(number)
     first = chunk.dictionary_page_offset if chunk.has_dictionary_page else chunk.data_page_offset
-    stop = first + chunk.total_compressed_size
-    data = bytes_changed(data, rng, start=first, stop=stop)
+    return first, first + chunk.total_compressed_size
+
+
+def _with_chunk_checksum(
+    data: bytes,
+    start: int,
+    metadata: pq.FileMetaData,
+    table: dict[str, Any],
+    group: int,
+    number: int,
+) -> bytes:
+    first, stop = _chunk_range(metadata, group, number)
     at = start + table["chunks"][0] + 4 * (group * metadata.num_columns + number)
     return data[:at] + struct.pack("<I", zlib.crc32(data[first:stop])) + data[at + 4 :]
+
+
+def text_replaced(data: bytes, column: int, old: bytes, new: bytes) -> bytes:
+    """Return a split in whose rows one text is another of the same length, with the right checksums."""
+    metadata = pq.read_metadata(pa.BufferReader(data))
+    table = json.loads(metadata.metadata[TABLE_KEY.encode()])
+    seal = data.rfind(FOOTER_CHECKSUM_KEY.encode()) + len(FOOTER_CHECKSUM_KEY) + 2
+    first, stop = _chunk_range(metadata, 0, column)
+    changed = data[:first] + data[first:stop].replace(old, new) + data[stop:]
+    assert changed != data and len(changed) == len(data)
+    start = int(data[seal : seal + 16], 16)
+    return sealed(_with_chunk_checksum(changed, start, metadata, table, 0, column), start)
 
 
 def _digits_changed(text: bytes, rng: random.Random) -> bytes:

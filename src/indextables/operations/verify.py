@@ -315,6 +315,11 @@ def _check_rows(source: SplitSource, split: SplitRecord, body: pa.Schema, rows: 
     outside: set[str] = set()
     for batch in check_bytes(source, body, footer_start=split.footer_start):
         counted += batch.num_rows
+        try:
+            batch.validate(full=True)
+        except pa.ArrowInvalid as error:
+            yield Finding("rows", ERROR, split.path, f"The split holds values that are not of their type: {error}.")
+            return
         if split.typed_bounds:
             outside |= {name for name in batch.schema.names if name not in outside and _is_outside(split, batch, name)}
     if counted != rows:

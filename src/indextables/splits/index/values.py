@@ -28,6 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
+from indextables.errors import BadFileError
 from indextables.splits.index.analyzers import cut_text, cut_texts, has_spellings, is_cut, terms_of
 from indextables.splits.index.mapping import WHOLE_TOKENIZERS, ColumnMapping, is_text
 
@@ -224,7 +225,7 @@ def index_values(column: ColumnMapping, array: pa.Array | pa.ChunkedArray) -> In
         addresses = _addresses(texts)
         return IndexValues(addresses, False, _positions(pc.and_(addresses.is_null(), texts.is_valid())))
     if column.kind == "hash":
-        hashes = [None if text is None else value_hash(text) for text in texts.to_pylist()]
+        hashes = [None if text is None else value_hash(text) for text in text_list(texts)]
         return IndexValues(pa.array(hashes, pa.uint64()), False, _NO_POSITIONS)
     incomplete = _NO_POSITIONS
     if column.kind not in ("grams", "whole"):
@@ -258,10 +259,22 @@ def plain_texts(array: pa.Array | pa.ChunkedArray) -> pa.Array:
     return joined if pa.types.is_string(joined.type) else joined.cast(pa.string())
 
 
+def text_list(texts: pa.Array) -> list[str | None]:
+    """Return the texts as Python strings. Raises BadFileError for a text that is not valid UTF-8."""
+    try:
+        found: list[str | None] = texts.to_pylist()
+    except UnicodeDecodeError as error:
+        raise BadFileError(
+            f"The rows of a split hold a text that is not valid UTF-8: {error}.",
+            hint="verify(full=True) names the split.",
+        ) from error
+    return found
+
+
 def documents(array: pa.Array | pa.ChunkedArray) -> Iterator[Any]:
     """Return the JSON documents of a JSON column: parsed texts or nested values; None for null."""
     if is_text(array.type):
-        for text in plain_texts(array).to_pylist():
+        for text in text_list(plain_texts(array)):
             yield None if text is None else parse_json(text)
     else:
         yield from array.to_pylist(maps_as_pydicts="lossy")

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from indextables.splits.index.analyzers import analyze, terms_of
 from indextables.splits.index.mapping import ColumnMapping, DocMapping
 from indextables.splits.index.values import Leaf as JsonLeaf
-from indextables.splits.index.values import documents, normal_key, normal_leaf, parse_address, plain_texts
+from indextables.splits.index.values import documents, normal_key, normal_leaf, parse_address, plain_texts, text_list
 from indextables.splits.index.values import leaves as json_leaves
 from indextables.splits.query import terms
 from indextables.splits.query.terms import json_number
@@ -191,7 +191,7 @@ def _regex_mask(leaf: Regex, column: ColumnMapping, texts: pa.Array) -> Mask:
     if tokenizer in ("raw", "ngram"):
         # The whole value is the term, or the expression is looked for anywhere in it.
         return np.asarray(expression.matching(texts).fill_null(False), np.bool_)
-    cut = {text: set(terms_of(text, tokenizer)) for text in texts.unique().to_pylist() if text is not None}
+    cut = {text: set(terms_of(text, tokenizer)) for text in text_list(texts.unique()) if text is not None}
     fits = terms.fitting(expression, set().union(*cut.values()))
     return _by_value(texts, lambda text: not fits.isdisjoint(cut[text]))
 
@@ -265,7 +265,9 @@ def _address_test(leaf: Leaf) -> Callable[[str], bool]:
 def _by_value(texts: pa.Array, test: Callable[[str], bool]) -> Mask:
     """Run a test of texts once per distinct text."""
     encoded = texts.dictionary_encode()
-    outcomes = np.fromiter((test(text) for text in encoded.dictionary.to_pylist()), np.bool_, len(encoded.dictionary))
+    outcomes = np.fromiter(
+        (text is not None and test(text) for text in text_list(encoded.dictionary)), np.bool_, len(encoded.dictionary)
+    )
     places = encoded.indices.fill_null(len(outcomes)).to_numpy(zero_copy_only=False)
     mask: Mask = np.append(outcomes, False)[places]
     return mask

@@ -607,7 +607,10 @@ def term_values(terms: Sequence[bytes], kind: str) -> pa.Array:
     Timestamps are nanoseconds, of which terms keep whole seconds.
     """
     if kind == "text":
-        return pa.array([term.decode() for term in terms], pa.string())
+        try:
+            return pa.array([term.decode() for term in terms], pa.string())
+        except UnicodeDecodeError as error:
+            raise UnknownFormError(f"A term of a text field is not valid UTF-8: {error}.") from error
     if {*map(len, terms)} - {8}:
         raise UnknownFormError(f"A term of a field of kind {kind} is not 8 bytes long.")
     numbers = np.frombuffer(b"".join(terms), ">u8").astype(np.uint64)

@@ -24,7 +24,7 @@ from indextables.model.predicate import Predicate
 from indextables.splits.index.analyzers import terms_of
 from indextables.splits.index.mapping import ColumnMapping, DocMapping
 from indextables.splits.index.tantivy_files import TantivyErrors
-from indextables.splits.index.values import documents, plain_texts
+from indextables.splits.index.values import documents, plain_texts, text_list
 from indextables.splits.index.values import leaves as json_leaves
 from indextables.splits.query.on_rows import leaf_mask, scan_mask
 from indextables.splits.query.to_tantivy import TermKey, has_index_for, scored_terms
@@ -182,7 +182,7 @@ def _term_counts(key: TermKey, table: pa.Table, column: ColumnMapping) -> npt.ND
             for d in documents(array)
         ]
     else:
-        texts = [[] if text is None else [text] for text in plain_texts(array).to_pylist()]
+        texts = [[] if text is None else [text] for text in text_list(plain_texts(array))]
     return np.array([sum(terms_of(t, column.tokenizer).count(key.text) for t in row) for row in texts], np.int64)
 
 

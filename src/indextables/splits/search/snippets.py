@@ -17,7 +17,7 @@ from indextables.errors import InvalidInputError
 from indextables.model.arguments import names_list, whole_number
 from indextables.splits.index.analyzers import TextToken, analyze, terms_of, tokens_of
 from indextables.splits.index.mapping import ColumnMapping, DocMapping, is_text
-from indextables.splits.index.values import plain_texts
+from indextables.splits.index.values import plain_texts, text_list
 from indextables.splits.query import terms
 from indextables.splits.query.tree import Bool, Boost, Equals, Fuzzy, Leaf, OneOf, Query, Regex, Wildcard, Words
 
@@ -112,7 +112,7 @@ def highlights(
         find = _marker(query, name, column)
         found = [
             [] if text is None else _fragments(text, find(text), request)
-            for text in plain_texts(texts[name]).to_pylist()
+            for text in text_list(plain_texts(texts[name]))
         ]
         columns.append(pa.array(found, pa.list_(_FRAGMENT)))
     return pa.StructArray.from_arrays(columns, fields=list(request.type))
@@ -184,7 +184,7 @@ def snippets(texts: pa.Array | pa.ChunkedArray, query: Query, column: ColumnMapp
     """
     find = _marker(query, request.column, column)
     return pa.array(
-        [None if t is None else _snippet(t, find(t), request) for t in plain_texts(texts).to_pylist()], pa.string()
+        [None if t is None else _snippet(t, find(t), request) for t in text_list(plain_texts(texts))], pa.string()
     )
 
 
