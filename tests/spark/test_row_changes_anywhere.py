@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -114,9 +116,98 @@ def test_an_error_in_a_script_keeps_its_class(spark: SparkSession) -> None:
         spark.sql("BEGIN SELECT * FROM indextables.`/no/such/table`; END")
 
 
-def test_merge_into_of_a_frame_is_refused_with_what_to_write(spark: SparkSession) -> None:
-    spark.createDataFrame([(1, "m", 1)], "id INT, c STRING, n INT").createOrReplaceTempView("changed_rows")
-    source = spark.table("changed_rows").alias("s")
-    with pytest.raises(PySparkException, match=r"INDEXTABLES_UNSUPPORTED.*Write MERGE INTO"):
-        source.mergeInto("anywhere.t", f.expr("t.id = s.id")).whenMatched().delete().merge()
+@pytest.mark.parametrize("name", ["anywhere.t", "indextables.`{home}/anywhere/t`"])
+def test_merge_into_of_a_frame_changes_the_rows(spark: SparkSession, home: Path, name: str) -> None:
+    source = spark.createDataFrame([(1, "m", 5), (2, "gone", 0), (9, "i", 6)], "id INT, c STRING, n INT").alias("s")
+    target = name.format(home=home)
+    (
+        source.mergeInto(target, f.expr(f"{target}.id = s.id"))
+        .whenMatched(f.expr("s.n = 0"))
+        .delete()
+        .whenMatched()
+        .updateAll()
+        .whenNotMatched()
+        .insertAll()
+        .whenNotMatchedBySource()
+        .update({"c": f.lit("rest")})
+        .merge()
+    )
+    assert content(spark) == [(1, "m", 5), (3, "rest", 30), (9, "i", 6)]
+
+
+def test_merge_into_of_a_frame_names_a_column_that_is_not_there(spark: SparkSession) -> None:
+    source = spark.createDataFrame([(1,)], "id INT").alias("s")
+    merge = source.mergeInto("anywhere.t", f.expr("t.id = s.id")).whenMatched().update({"nope": f.lit(1)})
+    with pytest.raises(PySparkException, match=r"UNRESOLVED_COLUMN.*nope"):
+        merge.merge()
     assert content(spark) == ROWS
+
+
+def test_merge_into_of_a_frame_works_in_a_session_that_ran_queries_before(spark: SparkSession, home: Path) -> None:
+    program = f"""
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+import indextables.spark as its
+
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+assert spark.range(3).count() == 3
+its.install(spark)
+its.write(spark.range(3), "{home}/late")
+source = spark.createDataFrame([(1,), (7,)], "id LONG").alias("s")
+source.mergeInto("indextables.`{home}/late`", f.expr("indextables.`{home}/late`.id = s.id")).whenMatched().delete().merge()
+print(sorted(row.id for row in its.table(spark, "{home}/late").collect()))
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False)
+    assert run.stdout.strip() == "[0, 2]", run.stderr[-2000:]
+
+
+OURS = [
+    "MERGE SPLITS '{path}'",
+    "OPTIMIZE anywhere.t",
+    "PURGE INDEXTABLE '{path}' DRY RUN",
+    "DESCRIBE INDEXTABLES STATE '{path}'",
+    "DESCRIBE HISTORY anywhere.t",
+    "CHECKPOINT INDEXTABLES '{path}'",
+]
+
+
+@pytest.mark.parametrize("statement", OURS)
+def test_a_statement_of_ours_runs_in_a_script(spark: SparkSession, home: Path, statement: str) -> None:
+    statement = statement.format(path=home / "anywhere" / "t")
+    # As of every command of Spark, no rows come out of a script.
+    spark.sql(f"BEGIN DECLARE i INT = 0; WHILE i < 1 DO {statement}; SET i = i + 1; END WHILE; END")
+    rows = spark.sql(f"BEGIN IF 1 = 1 THEN {statement}; END IF; SELECT count(*) AS n FROM anywhere.t; END").collect()
+    assert rows[0].n == 3
+    wrong = statement.replace("anywhere.t", "anywhere.gone").replace("anywhere/t", "anywhere/gone")
+    with pytest.raises(PySparkException, match="INDEXTABLES_TABLE_NOT_FOUND"):
+        spark.sql(f"BEGIN SELECT 1; {wrong}; END")
+
+
+@pytest.mark.parametrize("statement", OURS)
+def test_explain_names_a_statement_of_ours_and_does_not_run_it(
+    spark: SparkSession, home: Path, statement: str
+) -> None:
+    version = spark.sql("DESCRIBE HISTORY anywhere.t").first()["version"]
+    plan = spark.sql(f"EXPLAIN EXTENDED {statement.format(path=home / 'anywhere' / 't')}").collect()[0][0]
+    assert "IndexTables" in plan and "Error" not in plan
+    assert spark.sql("DESCRIBE HISTORY anywhere.t").first()["version"] == version
+
+
+def test_a_script_keeps_up_the_table_that_it_has_made(spark: SparkSession) -> None:
+    spark.sql(
+        "BEGIN CREATE TABLE anywhere.kept (id INT) USING indextables; INSERT INTO anywhere.kept VALUES (1); "
+        "INSERT INTO anywhere.kept VALUES (2); OPTIMIZE anywhere.kept; END"
+    )
+    assert spark.sql("DESCRIBE HISTORY anywhere.kept").first()["operation"] == "MERGE"
+
+
+def test_a_wrong_statement_in_a_script_is_an_error_of_ours(spark: SparkSession) -> None:
+    with pytest.raises(PySparkException, match="INDEXTABLES_"):
+        spark.sql("BEGIN SELECT 1; MERGE SPLITS '/no/such/table' NONSENSE 5; END")
+    with pytest.raises(PySparkException, match="INDEXTABLES_TABLE_NOT_FOUND"):
+        spark.sql("BEGIN MERGE SPLITS '/no/such/table'; END")
+
+
+def test_a_script_of_spark_alone_is_left_to_spark(spark: SparkSession) -> None:
+    rows = spark.sql("BEGIN DECLARE v INT = 2; IF v > 1 THEN SELECT 'OPTIMIZE t; VACUUM t' AS x; END IF; END").collect()
+    assert rows[0].x == "OPTIMIZE t; VACUUM t"

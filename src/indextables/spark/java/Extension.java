@@ -6,9 +6,11 @@ import java.util.Map;
 import java.util.WeakHashMap;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.SparkSessionExtensionsProvider;
+import org.apache.spark.sql.catalyst.analysis.Analyzer;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.internal.SessionState;
+import scala.collection.immutable.Seq;
 import scala.runtime.AbstractFunction1;
 import scala.runtime.AbstractFunction2;
 import scala.runtime.BoxedUnit;
@@ -25,6 +27,12 @@ public class Extension extends AbstractFunction1 implements SparkSessionExtensio
         new AbstractFunction2() {
           public Object apply(Object session, Object parser) {
             return StatementParser.before((SparkSession) session, (ParserInterface) parser);
+          }
+        });
+    extensions.injectHintResolutionRule(
+        new AbstractFunction1() {
+          public Object apply(Object session) {
+            return new StatementRule((SparkSession) session);
           }
         });
     extensions.injectOptimizerRule(
@@ -66,8 +74,23 @@ public class Extension extends AbstractFunction1 implements SparkSessionExtensio
     if (StatementParser.standsBefore(state.sqlParser())) return;
     SearchFunction.register(state.functionRegistry());
     ChangesFunction.register(state.tableFunctionRegistry());
-    Field parser = SessionState.class.getDeclaredField("sqlParser");
-    parser.setAccessible(true);
-    parser.set(state, StatementParser.before(spark, state.sqlParser()));
+    set(state, SessionState.class, "sqlParser", StatementParser.before(spark, state.sqlParser()));
+    addStatementRule(spark, state.analyzer());
+  }
+
+  /** The analyzer of a session keeps the rules that the extensions had when it was made: before, or just now. */
+  private static void addStatementRule(SparkSession session, Analyzer analyzer) throws Exception {
+    Seq rules = analyzer.hintResolutionRules();
+    scala.collection.Iterator each = rules.iterator();
+    while (each.hasNext()) if (each.next() instanceof StatementRule) return;
+    Class type = analyzer.getClass();
+    while (type.getSuperclass() != Analyzer.class) type = type.getSuperclass();
+    set(analyzer, type, "hintResolutionRules", rules.appended(new StatementRule(session)));
+  }
+
+  private static void set(Object owner, Class type, String name, Object value) throws Exception {
+    Field field = type.getDeclaredField(name);
+    field.setAccessible(true);
+    field.set(owner, value);
   }
 }

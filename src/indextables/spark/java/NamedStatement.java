@@ -64,6 +64,11 @@ class NamedStatement {
     return words + " " + path + rest;
   }
 
+  /** Whether a statement inside another one may be one of these: whose table it names is decided when it runs. */
+  static boolean mayBeOurs(String sql) {
+    return lead(new SqlText(sql).pieces(16)) != null;
+  }
+
   private static String lead(List pieces) {
     String one = pieces.size() > 1 ? piece(pieces, 0).upper() : "";
     String two = pieces.size() > 2 ? one + " " + piece(pieces, 1).upper() : "";

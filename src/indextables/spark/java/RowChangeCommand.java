@@ -21,8 +21,9 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.AbstractFunction0;
 
-/** DELETE, UPDATE or MERGE INTO on one of our tables, as Spark's parser has read it. Python carries it out, in one commit. */
+/** DELETE, UPDATE or MERGE INTO on one of our tables, as Spark has parsed it. Python carries it out, in one commit. */
 public class RowChangeCommand extends StatementCommand {
   private static final StructType COLUMNS =
       new StructType()
@@ -41,8 +42,8 @@ public class RowChangeCommand extends StatementCommand {
     this.written = written;
   }
 
-  /** The command that stands in a plan's place; null if the plan changes no rows, or rows of others. */
-  static StatementCommand of(SparkSession session, String sql, Object parsed) {
+  /** The command in place of an unresolved row change; null if the table is not ours. */
+  static LogicalPlan of(SparkSession session, LogicalPlan parsed) {
     LogicalPlan target = null;
     if (parsed instanceof DeleteFromTable) target = ((DeleteFromTable) parsed).table();
     if (parsed instanceof UpdateTable) target = ((UpdateTable) parsed).table();
@@ -53,7 +54,21 @@ public class RowChangeCommand extends StatementCommand {
     String written = ((UnresolvedRelation) named).multipartIdentifier().mkString(".");
     DataSourceV2Relation relation = relation(session, ((UnresolvedRelation) named).multipartIdentifier());
     if (relation == null) return null;
-    return new RowChangeCommand(sql, attributes(), nameOf(relation), (LogicalPlan) parsed, pathOf(relation), written);
+    String sql = (String) parsed.origin().sqlText().getOrElse(new NodeName(parsed));
+    return new RowChangeCommand(sql, attributes(), nameOf(relation), parsed, pathOf(relation), written);
+  }
+
+  /** What a plan is called that no SQL text belongs to. */
+  static class NodeName extends AbstractFunction0 {
+    private final LogicalPlan plan;
+
+    NodeName(LogicalPlan plan) {
+      this.plan = plan;
+    }
+
+    public Object apply() {
+      return plan.nodeName();
+    }
   }
 
   /** The columns of the row that a row change returns. */

@@ -47,14 +47,16 @@ public class StatementParser implements InvocationHandler {
     StatementCommand named = sql != null && plans ? NamedStatement.of(session, sql) : null;
     if (named != null) return named;
     if (sql != null && plans && Statements.areOurs(sql)) return StatementCommand.parsed(session, sql);
+    EmbeddedStatements embedded = sql != null && plans ? new EmbeddedStatements(sql) : null;
     if (sql != null && (plans || expressions)) {
       arguments = (Object[]) given.clone();
-      arguments[0] = SearchOperators.rewrite(sql);
+      arguments[0] = SearchOperators.rewrite(embedded == null ? sql : embedded.sql);
     }
     try {
       Object plan = method.invoke(sparks, arguments);
-      if (sql != null && plans) refuseMisspelt(sql);
-      return sql != null && plans ? RowChanges.in(session, sql, plan) : plan;
+      if (embedded == null) return plan;
+      refuseMisspelt(sql);
+      return embedded.restore(plan);
     } catch (InvocationTargetException e) {
       Throwable cause = e.getCause();
       boolean ours = sql != null && (plans || expressions) && cause instanceof ParseException;

@@ -9,7 +9,6 @@ import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.execution.datasources.FileIndex;
@@ -27,23 +26,11 @@ import scala.runtime.AbstractPartialFunction;
 public class TableRule extends Rule {
   public TreeNode apply(TreeNode plan) {
     LogicalPlan given = (LogicalPlan) plan;
-    if (RowChanges.isOne(given)) refuseUnread((LogicalPlan) given.children().head());
     if (SparkApi.addsConstraint(given)) return given; // Spark wants the table as it was named; the catalog refuses it
     if (SearchGuard.searches(given)) given = CachedTable.read(given);
     LogicalPlan changed = (LogicalPlan) given.transformDown(new Change());
     // Only then: a search that still waits for its table would have to look through Spark's own scan for it.
     return SearchGuard.searches(changed) ? changed : NativeRead.in(changed);
-  }
-
-  /** A row change on one of our tables that no parser has read: of DataFrame.mergeInto. */
-  private static void refuseUnread(LogicalPlan target) {
-    while (target instanceof SubqueryAlias) target = ((SubqueryAlias) target).child();
-    if (!(target instanceof DataSourceV2Relation) || !TableRelation.isOurs((DataSourceV2Relation) target)) return;
-    String path = TableRelation.pathOf((DataSourceV2Relation) target);
-    throw new StatementError(
-        "UNSUPPORTED",
-        "DataFrame.mergeInto does not reach tables of IndexTables. Nothing was changed. Write MERGE INTO in SQL, with the"
-            + " DataFrame as a temporary view, or its.merge_into(df, '" + path + "', on=...).");
   }
 
   static class Change extends AbstractPartialFunction {
