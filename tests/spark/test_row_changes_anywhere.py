@@ -184,9 +184,7 @@ def test_a_statement_of_ours_runs_in_a_script(spark: SparkSession, home: Path, s
 
 
 @pytest.mark.parametrize("statement", OURS)
-def test_explain_names_a_statement_of_ours_and_does_not_run_it(
-    spark: SparkSession, home: Path, statement: str
-) -> None:
+def test_explain_names_a_statement_of_ours_and_does_not_run_it(spark: SparkSession, home: Path, statement: str) -> None:
     version = spark.sql("DESCRIBE HISTORY anywhere.t").first()["version"]
     plan = spark.sql(f"EXPLAIN EXTENDED {statement.format(path=home / 'anywhere' / 't')}").collect()[0][0]
     assert "IndexTables" in plan and "Error" not in plan

@@ -10,6 +10,7 @@ import java.util.List;
 import java.util.Map;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.broadcast.Broadcast;
+import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Cast;
@@ -34,10 +35,12 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.ObjectType;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.roaringbitmap.RoaringBitmap;
 import scala.collection.immutable.ArraySeq$;
 import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
 /**
@@ -106,6 +109,46 @@ public class DeletedRows extends Rule {
     Expression row = new GetStructField((Expression) metadata, place, scala.Option.apply(ROW));
     Expression keep = kept(read.sparkSession().sparkContext(), files, (Expression) vector, row);
     return new Project(columns, new Filter(keep, scan));
+  }
+
+  /**
+   * A filter that leaves deleted rows out of Spark's own scan as a read through the data source, which knows the vectors
+   * itself; null for any other node. Spark may plan a part of a subquery before it brings the search of another part there.
+   */
+  static LogicalPlan throughSource(LogicalPlan node) {
+    if (!(node instanceof Filter) || !(((Filter) node).child() instanceof LogicalRelation)) return null;
+    LogicalRelation relation = (LogicalRelation) ((Filter) node).child();
+    if (!(relation.relation() instanceof HadoopFsRelation)) return null;
+    HadoopFsRelation read = (HadoopFsRelation) relation.relation();
+    if (!(read.location() instanceof SnapshotFileIndex) || !((SnapshotFileIndex) read.location()).isMasked()) return null;
+    StructField[] partitions = read.partitionSchema().fields();
+    String hidden = partitions[partitions.length - 1].name();
+    Attribute vector = null;
+    List stored = new ArrayList();
+    scala.collection.Iterator output = relation.output().iterator();
+    while (output.hasNext()) {
+      Attribute column = (Attribute) output.next();
+      boolean isVector = column.name().equals(hidden);
+      if (isVector) vector = column;
+      boolean isMetadata = read.schema().getFieldIndex(column.name()).isEmpty();
+      if (!isVector && !isMetadata) stored.add(column);
+    }
+    if (vector == null) return null;
+    Expression rest = withoutVector(((Filter) node).condition(), vector);
+    Seq columns = CollectionConverters.asScala(stored).toSeq();
+    LogicalPlan table = TableRule.throughSource(columns, read.schema(), (SnapshotFileIndex) read.location());
+    return rest == null ? table : (LogicalPlan) new Filter(rest, table);
+  }
+
+  /** The parts of a condition that do not read a deletion vector; null if there is none. */
+  private static Expression withoutVector(Expression condition, Attribute vector) {
+    if (condition instanceof And) {
+      Expression left = withoutVector((Expression) ((And) condition).left(), vector);
+      Expression right = withoutVector((Expression) ((And) condition).right(), vector);
+      if (left == null) return right;
+      return right == null ? left : (Expression) new And(left, right);
+    }
+    return condition.references().contains(vector) ? null : condition;
   }
 
   private static Expression kept(Object context, SnapshotFileIndex files, Expression vector, Expression row) {

@@ -124,7 +124,7 @@ public class MatchRule extends Rule {
   private static int tables(LogicalPlan node) {
     int count = 0;
     scala.collection.Iterator leaves = node.collectLeaves().iterator();
-    while (leaves.hasNext()) if (TableRule.table((LogicalPlan) leaves.next()) != null) count++;
+    while (leaves.hasNext()) if (TableRule.isTable((LogicalPlan) leaves.next())) count++;
     return count;
   }
 
@@ -202,6 +202,8 @@ public class MatchRule extends Rule {
   private static LogicalPlan matching(LogicalPlan node, ExprId wanted, Expression search, ExprId match) {
     DataSourceV2Relation table = TableRule.table(node);
     if (table != null) return asked(table, wanted, search, match);
+    LogicalPlan unmasked = DeletedRows.throughSource(node);
+    if (unmasked != null) return matching(unmasked, wanted, search, match);
     if (node instanceof Project) return matchingProject((Project) node, wanted, search, match);
     boolean passes = node instanceof Filter || node instanceof Sort || node instanceof GlobalLimit || node instanceof LocalLimit
         || node instanceof Offset || node instanceof Sample || node instanceof Join || node instanceof Window

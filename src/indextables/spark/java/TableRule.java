@@ -17,6 +17,7 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
+import scala.collection.immutable.Seq;
 import scala.runtime.AbstractPartialFunction;
 
 /**
@@ -136,16 +137,31 @@ public class TableRule extends Rule {
     FileIndex files = ((HadoopFsRelation) relation.relation()).location();
     // A masked scan has a filter above it that needs its hidden column, which the data source does not have.
     if (!(files instanceof SnapshotFileIndex) || ((SnapshotFileIndex) files).isMasked()) return null;
-    List fields = new ArrayList();
     scala.collection.Iterator output = relation.output().iterator();
     while (output.hasNext()) {
-      AttributeReference column = (AttributeReference) output.next();
-      if (relation.relation().schema().getFieldIndex(column.name()).isDefined())
+      String name = ((AttributeReference) output.next()).name();
+      if (relation.relation().schema().getFieldIndex(name).isEmpty() && !name.equals(RowMetadata.PLACE)) return null;
+    }
+    return throughSource(relation.output(), relation.relation().schema(), (SnapshotFileIndex) files);
+  }
+
+  /** Whether a leaf of a plan reads one of our tables, deleted rows left out or not. */
+  static boolean isTable(LogicalPlan leaf) {
+    if (table(leaf) != null) return true;
+    if (!(leaf instanceof LogicalRelation) || !(((LogicalRelation) leaf).relation() instanceof HadoopFsRelation)) return false;
+    return ((HadoopFsRelation) ((LogicalRelation) leaf).relation()).location() instanceof SnapshotFileIndex;
+  }
+
+  /** A read of some columns of a version of a table through the data source, with Spark's metadata of files among them. */
+  static DataSourceV2Relation throughSource(Seq columns, StructType known, SnapshotFileIndex files) {
+    List fields = new ArrayList();
+    scala.collection.Iterator each = columns.iterator();
+    while (each.hasNext()) {
+      AttributeReference column = (AttributeReference) each.next();
+      if (known.getFieldIndex(column.name()).isDefined())
         fields.add(new StructField(column.name(), column.dataType(), true, column.metadata()));
-      else if (!column.name().equals(RowMetadata.PLACE)) return null;
     }
     StructType stored = new StructType((StructField[]) fields.toArray(new StructField[0]));
-    StructType schema = RowMetadata.withMetadata(stored, relation.output());
-    return TableRelation.of(schema, stored, relation.output(), ((SnapshotFileIndex) files).source());
+    return TableRelation.of(RowMetadata.withMetadata(stored, columns), stored, columns, files.source());
   }
 }
