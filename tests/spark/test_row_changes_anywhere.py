@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as f
 
 Rows = list[tuple[int, str, int]]
@@ -32,6 +32,10 @@ def table(spark: SparkSession, home: Path) -> None:
 
 def content(spark: SparkSession) -> Rows:
     return sorted((row.id, row.c, row.n) for row in spark.table("anywhere.t").collect())
+
+
+def newest(spark: SparkSession, table: str) -> Row:
+    return spark.sql(f"DESCRIBE HISTORY {table}").collect()[0]
 
 
 STATEMENTS: list[tuple[str, Rows]] = [
@@ -145,7 +149,7 @@ def test_merge_into_of_a_frame_names_a_column_that_is_not_there(spark: SparkSess
 
 def test_merge_into_of_a_frame_works_in_a_session_that_ran_queries_before(spark: SparkSession, home: Path) -> None:
     program = f"""
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as f
 import indextables.spark as its
 
@@ -185,10 +189,10 @@ def test_a_statement_of_ours_runs_in_a_script(spark: SparkSession, home: Path, s
 
 @pytest.mark.parametrize("statement", OURS)
 def test_explain_names_a_statement_of_ours_and_does_not_run_it(spark: SparkSession, home: Path, statement: str) -> None:
-    version = spark.sql("DESCRIBE HISTORY anywhere.t").first()["version"]
+    version = newest(spark, "anywhere.t").version
     plan = spark.sql(f"EXPLAIN EXTENDED {statement.format(path=home / 'anywhere' / 't')}").collect()[0][0]
     assert "IndexTables" in plan and "Error" not in plan
-    assert spark.sql("DESCRIBE HISTORY anywhere.t").first()["version"] == version
+    assert newest(spark, "anywhere.t").version == version
 
 
 def test_a_script_keeps_up_the_table_that_it_has_made(spark: SparkSession) -> None:
@@ -196,7 +200,7 @@ def test_a_script_keeps_up_the_table_that_it_has_made(spark: SparkSession) -> No
         "BEGIN CREATE TABLE anywhere.kept (id INT) USING indextables; INSERT INTO anywhere.kept VALUES (1); "
         "INSERT INTO anywhere.kept VALUES (2); OPTIMIZE anywhere.kept; END"
     )
-    assert spark.sql("DESCRIBE HISTORY anywhere.kept").first()["operation"] == "MERGE"
+    assert newest(spark, "anywhere.kept").operation == "MERGE"
 
 
 def test_a_wrong_statement_in_a_script_is_an_error_of_ours(spark: SparkSession) -> None:

@@ -209,6 +209,44 @@ public class SessionCatalog extends CatalogApi.Session {
     return new NamedTable(shown(id), CatalogRequest.answer("alter", arguments));
   }
 
+  public boolean dropTable(Identifier id) {
+    return place(id) == null ? super.dropTable(id) : drop(id, false);
+  }
+
+  public boolean purgeTable(Identifier id) {
+    return place(id) == null ? super.purgeTable(id) : drop(id, true);
+  }
+
+  /**
+   * Removes a table and then its name. The files of a managed table are deleted as `Table.drop` does it, so that no other
+   * process writes to them meanwhile; if that was interrupted the name stays, and the next DROP TABLE ends it.
+   */
+  private boolean drop(Identifier id, boolean purges) {
+    org.apache.spark.sql.catalyst.catalog.SessionCatalog names = SparkSession.active().sessionState().catalog();
+    try {
+      boolean managed = names.getTableMetadata(v1(id)).tableType().equals(CatalogTableType.MANAGED());
+      if (managed) dropFiles(place(id));
+      names.dropTable(v1(id), true, purges);
+    } catch (Exception e) {
+      CatalogRequest.raise(e);
+    }
+    return true;
+  }
+
+  private static void dropFiles(String place) throws Exception {
+    try {
+      CatalogRequest.answer("drop", CatalogRequest.arguments(place));
+    } catch (Exception e) {
+      if (!CatalogRequest.isMissing(e)) throw e;
+    }
+  }
+
+  public boolean dropNamespace(String[] namespace, boolean cascade) throws org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException, org.apache.spark.sql.catalyst.analysis.NonEmptyNamespaceException {
+    Identifier[] tables = cascade ? listTables(namespace) : new Identifier[0];
+    for (int i = 0; i < tables.length; i++) if (place(tables[i]) != null) drop(tables[i], false);
+    return super.dropNamespace(namespace, cascade);
+  }
+
   /** A table of another format that Spark makes in two steps, as it does without us. */
   static class PlainStage implements StagedTable, SupportsRead, SupportsWrite {
     private final SessionCatalog catalog;
