@@ -219,7 +219,7 @@ public class SessionCatalog extends CatalogApi.Session {
 
   /**
    * Removes a table and then its name. The files of a managed table are deleted as `Table.drop` does it, so that no other
-   * process writes to them meanwhile; if that was interrupted the name stays, and the next DROP TABLE ends it.
+   * process writes to them; if that was interrupted the name stays, and the next DROP TABLE ends it.
    */
   private boolean drop(Identifier id, boolean purges) {
     org.apache.spark.sql.catalyst.catalog.SessionCatalog names = SparkSession.active().sessionState().catalog();
