@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from indextables import Table
 from indextables.errors import IndexTablesError
+from indextables.log.cache import PROCESS_CACHE
 from indextables.log.log_files import version_path
-from indextables.log.transaction_log import PROCESS_CACHE
 from indextables.wire import version_file
 
 
