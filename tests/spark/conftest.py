@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,26 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from indextables import Table
+from indextables.spark.compat import SPARK
+from tests.spark.refusals import refusal
+
+RESULTS = "SPARK_TEST_RESULTS"
+"""The environment variable with the file that gets a line of JSON for each test: `tools/compatibility.py` reads it."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """PySpark 4.0 and 4.1 leave closing the socket of a collect() to the garbage collector."""
+    if SPARK < (4, 2):
+        config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Write down what became of a test, where somebody counts."""
+    counts = report.when == "call" or report.outcome != "passed"
+    if counts and (file := os.environ.get(RESULTS)) and not hasattr(report, "node"):
+        with Path(file).open("a") as out:
+            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
+            out.write(json.dumps({"test": report.nodeid, "outcome": report.outcome, "reason": reason}) + "\n")
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
@@ -23,6 +45,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents and "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("spark"))
+        reason = refusal(item.nodeid, SPARK)
+        if reason is not None:
+            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> None:

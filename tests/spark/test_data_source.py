@@ -62,6 +62,19 @@ def test_limits_scores_and_snippets(spark: SparkSession, logs: Logs) -> None:
     assert read(spark, logs, limit=0).count() == 0
 
 
+@pytest.mark.parametrize("options", [{}, {"score": True}, {"score": True, "snippet": "message"}], ids=str)
+def test_a_limited_search_of_which_only_some_columns_are_wanted(
+    spark: SparkSession, logs: Logs, options: dict[str, object]
+) -> None:
+    best = read(spark, logs, query="message:timeout", limit=5, **options)
+    found = best.collect()
+    assert best.count() == 5
+    assert sorted(r["id"] for r in best.select("id").collect()) == sorted(r["id"] for r in found)
+    assert best.groupBy("level").count().agg({"count": "sum"}).collect()[0][0] == 5
+    if "snippet" in options:
+        assert {r[0] for r in best.select("_snippet").collect()} == {r["_snippet"] for r in found}
+
+
 def test_older_versions(spark: SparkSession, logs: Logs) -> None:
     assert read(spark, logs, versionAsOf=1).count() == 200
     history = Table.open(logs.path).history()

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo, Filter
+from pyspark.sql.datasource import DataSource, DataSourceReader
 
 from indextables import Table
 from indextables.model.predicate import all_of
@@ -191,7 +191,9 @@ class NumbersReader(DataSourceReader):
     def __init__(self) -> None:
         self.wanted: list[int] = []
 
-    def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:
+    def pushFilters(self, filters: list[Any]) -> Iterator[Any]:
+        from pyspark.sql.datasource import EqualTo  # since Spark 4.1
+
         for each in filters:
             if isinstance(each, EqualTo):
                 self.wanted.append(each.value)

@@ -13,10 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles
 
 from indextables import Table
 from indextables.errors import ConflictError, NotFoundError, RefusedError
+from indextables.spark.compat import ReadAllAvailable, ReadLimit, ReadMaxFiles
 from indextables.spark.schemas import readable
 from indextables.spark.source import stream_reader
 from indextables.spark.source.options import SourceOptions

@@ -324,6 +324,9 @@ class TableReader(DataSourceReader):
 
     def _conformed(self, group: SplitGroup, store: Store | None = None) -> Iterator[pa.RecordBatch]:
         batches = SparkBatches(self._schema)
+        if isinstance(group.scan, TableSearch) and group.aggregation is None and group.matches is None:
+            # A limited search returns its scores, also where Spark wants none of them.
+            return batches(batch.select(self._schema.names) for batch in group.batches(store))
         if group.aggregation is None:
             return batches(group.batches(store))
         parts = list(group.batches(store))

@@ -1,0 +1,22 @@
+"""Which tests of this folder an older Spark cannot run, by what it lacks: the one list of what is refused by design.
+
+`test_versions.py` shows the error that a user gets instead.
+"""
+
+from __future__ import annotations
+
+REFUSED: dict[str, tuple[tuple[int, int], tuple[str, ...]]] = {
+    "filter pushdown into Python data sources": (
+        (4, 1),
+        ("test_pushdown.py::test_plain_spark_still_gets_them_wrong",),
+    ),
+}
+"""What a Spark before a version lacks, and the tests that need it."""
+
+
+def refusal(test: str, spark: tuple[int, int]) -> str | None:
+    """Why a test is refused by a version of Spark, or None."""
+    for capability, (since, tests) in REFUSED.items():
+        if spark < since and any(name in test for name in tests):
+            return f"refused by design: {capability} needs Spark {since[0]}.{since[1]}"
+    return None
