@@ -26,22 +26,23 @@ from indextables.log.checkpoint.checkpointer import CheckpointReport, StateRepor
 from indextables.log.transaction import Transaction
 from indextables.metrics import FAMILIES, PREFIX
 from indextables.model.report import Report
+from indextables.operations.alter import Alteration
 from indextables.operations.delete import DeleteReport
 from indextables.operations.drop_partitions import DropReport
 from indextables.operations.erase import EraseReport
 from indextables.operations.merge import MergeReport
 from indextables.operations.purge import PurgeReport
 from indextables.operations.rebuild import RepairReport
+from indextables.operations.reindex import ReindexReport
 from indextables.operations.restore import RestoreReport
 from indextables.operations.truncate import TruncateReport
+from indextables.operations.update import UpdateReport
+from indextables.operations.upsert import UpsertReport
 from indextables.operations.verify import VerifyReport
 from indextables.query.explain import ScanReport
 from indextables.spark.source.options import OWN
 from indextables.table.administration import DowngradeReport
-from indextables.table.alter import Alteration
 from indextables.table.frames import ParquetView
-from indextables.table.reindex import ReindexReport
-from indextables.table.row_changes import UpdateReport, UpsertReport
 from indextables.web.report import report_html, write_report
 from tests.api.verbs import CHANGES, READS
 from tests.conformance.promises import promises

@@ -19,8 +19,8 @@ import indextables
 from indextables import Table, write_table
 from indextables.cli.app import VERBS, app
 from indextables.commands.parser import STATEMENTS
+from indextables.operations.alter import Alteration
 from indextables.table.administration import Administration
-from indextables.table.alter import Alteration
 
 SCHEMA = pa.schema(
     [

@@ -33,10 +33,10 @@ from indextables.config.jvm_names import ALIASES, NO_EFFECT, REFUSED
 from indextables.inspect.figures import Plots
 from indextables.inspect.inspection import Inspection
 from indextables.log.transaction import Transaction
+from indextables.operations.alter import Alteration
 from indextables.spark.jvm import SUPPORTED
 from indextables.spark.row_changes import MergeBuilder
 from indextables.table.administration import Administration
-from indextables.table.alter import Alteration
 from indextables.web import report
 
 ROOT = Path(__file__).parents[2]

@@ -16,9 +16,10 @@ from indextables.log.context import LogContext
 from indextables.log.log_files import version_of, version_path
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import CommitInfo, ProtocolAction, SkipAction
+from indextables.operations.row_write import WriteRequest
+from indextables.operations.table_write import abandon_write, finish_write, plan_write
 from indextables.storage.local import LocalStore
 from indextables.storage.store import ObjectInfo, PutOutcome, Store
-from indextables.table import planning
 from indextables.testing.faulty_store import Effect, Fault, FaultyStore, StoreWrapper
 from indextables.wire import version_file
 from tests.support.rows import ids, rows, table_of
@@ -237,16 +238,16 @@ def test_a_store_that_fails_while_it_is_looked_around_loses_nothing(tmp_path: Pa
 def test_an_abandoned_write_of_tasks_deletes_only_what_no_version_names(tmp_path: Path) -> None:
     table = table_of(tmp_path, appends=1)
     data = rows(range(10, 20))
-    planned = planning.plan_write(table.handle, data.schema)
+    planned = plan_write(table.handle, data.schema, WriteRequest())
     added = planned.run(data.to_batches())
-    planning.finish_write(Table.open(str(tmp_path)).handle, planned, added)
-    assert planning.abandon_write(Table.open(str(tmp_path)).handle, planned, added) is False
+    finish_write(Table.open(str(tmp_path)).handle, planned, added)
+    assert abandon_write(Table.open(str(tmp_path)).handle, planned, added) is False
     assert whole(tmp_path) == list(range(20))
     lost = planned.run(data.to_batches())
-    assert planning.abandon_write(Table.open(str(tmp_path)).handle, planned, lost) is True
+    assert abandon_write(Table.open(str(tmp_path)).handle, planned, lost) is True
     unproven = planned.run(data.to_batches())
     small_commits(tmp_path, 3)
-    assert planning.abandon_write(Table.open(str(tmp_path)).handle, planned, unproven) is False
+    assert abandon_write(Table.open(str(tmp_path)).handle, planned, unproven) is False
     assert whole(tmp_path) == list(range(20))
 
 

@@ -8,14 +8,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from indextables.errors import CommitUnknownError, ConflictError, TableExistsError, TableNotFoundError
 from indextables.log.log_files import version_path
+from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import AddAction
 from indextables.model.conflicts import Operation
-from indextables.operations.row_write import RowWrite
+from indextables.operations import first_write
+from indextables.operations.row_write import RowWrite, WriteRequest
 from indextables.storage.store import Store
-from indextables.table import planning
 from indextables.testing.interleave import Content, explore
 from tests.interleave.stepped_logs import live_paths, open_log
 
@@ -48,13 +50,13 @@ def writer(name: str, mode: str, *, by: Sequence[str] = ("p",)) -> Callable[[Sto
 
     def run(store: Store) -> Any:
         log = open_log(store, name)
-        write = planning.plan_rows(log, SCHEMA, options=SETTINGS, partition_columns=by, **MODES[mode])
+        write = first_write.plan_rows(log, SCHEMA, WriteRequest(**MODES[mode]), options=SETTINGS, partition_columns=by)
         added = []
         for path, part in splits(name, mode).items():
             store.put(path, b"1")
             values: dict[str, str | None] = {column: str(part) for column in by}
             added.append(AddAction(path=path, size=1, num_records=1, partition_values=values))
-        return planning.finish_rows(log, write, added)[1]
+        return first_write.finish_rows(log, write, added)[1]
 
     return run
 
@@ -137,12 +139,12 @@ def test_writers_of_different_layouts_never_share_a_table() -> None:
 
 
 def test_without_planning_anew_r17_what_was_overwritten_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    planned = planning.plan_first_rows
+    planned = first_write.plan_first_rows
 
-    def appended(*args: Any, operation: Operation, **named: Any) -> RowWrite:
-        return planned(*args, operation=Operation.APPEND, **named)
+    def appended(log: TransactionLog, data: pa.Schema, request: WriteRequest, **named: Any) -> RowWrite:
+        return planned(log, data, replace(request, operation=Operation.APPEND), **named)
 
-    monkeypatch.setattr(planning, "plan_first_rows", appended)
+    monkeypatch.setattr(first_write, "plan_first_rows", appended)
     modes = {"a": "overwrite", "b": "overwrite"}
     actors = {name: writer(name, mode) for name, mode in modes.items()}
     found = explore(actors, judge(modes), start={}, stop_at_first=True)

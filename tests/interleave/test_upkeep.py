@@ -21,8 +21,8 @@ from indextables.model.conflicts import Operation
 from indextables.model.file_list import to_actions
 from indextables.model.snapshot import Snapshot
 from indextables.operations import delete, drop_partitions, tags, truncate
-from indextables.operations.delete import DeleteOutcome, DeleteTask
 from indextables.operations.rewrite import SourceSplit
+from indextables.operations.row_removal import DeleteOutcome, DeleteTask
 from indextables.storage.store import Store
 from indextables.testing.interleave import Content
 from tests.interleave.stepped_logs import (

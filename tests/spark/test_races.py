@@ -23,11 +23,13 @@ import indextables.spark as its
 from indextables import Table
 from indextables.errors import ConflictError, IndexTablesError, InvalidInputError, SchemaMismatchError, TableExistsError
 from indextables.handle import TableHandle
+from indextables.model.conflicts import Operation
+from indextables.operations import table_write
+from indextables.operations.row_write import WriteRequest
 from indextables.spark.overwrites import under_overwrite_mode
 from indextables.spark.source.options import SourceOptions
 from indextables.spark.source.writer import TableStreamWriter, TableWriter, plan_source_write
 from indextables.spark.writes import plan_table_write
-from indextables.table import planning
 
 COLUMNS = StructType([StructField("id", LongType()), StructField("day", IntegerType())])
 STORED = pa.schema([("id", pa.int64()), ("day", pa.int32())])
@@ -69,7 +71,7 @@ def assert_sound(path: str) -> None:
     """Nothing is damaged, and no split lies there that was never part of the table."""
     table = Table.open(path)
     assert table.verify(full=True).healthy
-    named = {p for v in planning.versions(table.handle, after=-1, until=table.version) for p in v.added}
+    named = {p for v in table.handle.log.since(-1, table.version) for p in v.added}
     assert {str(p.relative_to(path)) for p in Path(path).rglob("*.split")} <= named
 
 
@@ -116,14 +118,14 @@ def test_the_maker_of_a_table_writes_in_its_own_mode_too(path: str, monkeypatch:
     """Between the maker's version 0 and its rows another one writes: an overwrite replaces that as well."""
     maker, other = writer(path, overwrite=True), writer(path, overwrite=True)
     first, second = maker.write(iter([rows(1, 2)])), other.write(iter([rows(3)]))
-    commit = planning.finish_write
+    commit = table_write.finish_write
 
     def late(table: TableHandle, *args: Any, **named: Any) -> int | None:
-        monkeypatch.setattr(planning, "finish_write", commit)
+        monkeypatch.setattr(table_write, "finish_write", commit)
         other.commit([second])
         return commit(table, *args, **named)
 
-    monkeypatch.setattr(planning, "finish_write", late)
+    monkeypatch.setattr(table_write, "finish_write", late)
     maker.commit([first])
     assert ids(path) == [1, 2]
     assert_sound(path)
@@ -429,8 +431,9 @@ def test_a_partition_overwrite_mode_that_is_none_is_refused(
     # Spark refuses such a setting where it is set, but not one that the session was started with.
     with pytest.raises(Exception, match="dynamik"):
         spark.conf.set(MODE, "dynamik")
+    overwriting = WriteRequest(operation=Operation.OVERWRITE, dynamic_partitions=None)
     with pytest.raises(InvalidInputError, match=f"{MODE} cannot be 'dynamik'"):
-        under_overwrite_mode(plan_table_write(days, STORED, overwrite=True), "dynamik")
+        under_overwrite_mode(plan_table_write(days, STORED, overwriting), "dynamik")
     assert counts(days) == {0: 3, 1: 3, 2: 3}
 
 

@@ -19,9 +19,9 @@ import indextables
 import indextables.spark as its
 from indextables import Table
 from indextables.commands.parser import is_ours
+from indextables.log.history import log_action_rows
 from indextables.spark.jvm import java_classes
 from indextables.spark.sql import rewrite_operators
-from indextables.table import planning
 from tests.spark.logs import Logs, make_logs
 from tests.unit.commands.statements import STATEMENTS
 from tests.unit.commands.test_fuzz import _typed
@@ -139,7 +139,7 @@ RUNS: dict[str, Run] = {
             [x.path for x in r if x.action_type == "add"]
             == [
                 x["path"]
-                for x in planning.log_actions(t.handle, include_all=True).to_pylist()
+                for x in log_action_rows(t.handle.log, include_all=True).to_pylist()
                 if x["action_type"] == "add"
             ]
         ),

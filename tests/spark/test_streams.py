@@ -21,7 +21,6 @@ from indextables import Table
 from indextables.errors import InvalidInputError, QuerySyntaxError, VersionNotFoundError
 from indextables.model.actions import TxnAction
 from indextables.spark.source.stream_reader import DONE, Offset, StreamFiles
-from indextables.table import planning
 from tests.spark.compare import rows_of
 from tests.spark.logs import log_rows, make_logs
 
@@ -194,7 +193,7 @@ def test_the_log_names_query_and_batch(spark: SparkSession, source: Table, tmp_p
     query_id = json.loads((checkpoint / "metadata").read_text())["id"]
     table = Table.open(str(target))
     assert table.partition_columns == ["id"]
-    newest = planning.versions(table.handle, after=table.version - 1, until=table.version)[0]
+    newest = table.handle.log.since(table.version - 1, table.version)[0]
     noted = [(a.app_id, a.version) for a in newest.actions if isinstance(a, TxnAction)]
     assert noted == [(query_id, 0), (f"checkpoint {checkpoint}", UUID(query_id).int >> 65)]
 

@@ -31,7 +31,7 @@ from msgspec import Struct, field
 from indextables import Table
 from indextables.errors import IndexTablesError
 from indextables.log.checkpoint.checkpointer import CHECKPOINTS
-from indextables.table import planning
+from indextables.log.history import log_action_rows
 from tests.torture.fuzz_files import CHANGES, bundle
 from tests.torture.fuzz_words import WORDS
 
@@ -224,7 +224,7 @@ def _look(path: str) -> None:
     table = Table.open(path)
     table.history()
     table.files(where="id > 3 and day = '2026-11-15'")
-    planning.log_actions(table.handle, include_all=True)
+    log_action_rows(table.handle.log, include_all=True)
     table.to_dict()
 
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from msgspec import Struct
 from msgspec.structs import replace
@@ -31,6 +32,7 @@ from indextables.log.commit import CommitResult, Committer, _Put
 from indextables.log.log_files import POINTER, LogListing, version_path
 from indextables.log.maintenance import LogMaintenance
 from indextables.log.transaction import Changes
+from indextables.log.transaction_log import TransactionLog
 from indextables.log.versions import VersionReader
 from indextables.model import conflicts, retention
 from indextables.model import snapshot as snapshots
@@ -39,11 +41,11 @@ from indextables.model.conflicts import Operation
 from indextables.model.file_list import to_actions
 from indextables.model.snapshot import CommittedVersion, Snapshot
 from indextables.model.state import StateManifest
+from indextables.operations import first_write, table_write
 from indextables.operations.merge import _Merge
 from indextables.operations.purge import Retention
-from indextables.operations.row_write import RowWrite
+from indextables.operations.row_write import RowWrite, WriteRequest
 from indextables.storage.local import LocalStore
-from indextables.table import planning
 from indextables.testing.faulty_store import Fault, FaultyStore, StoreWrapper
 from indextables.testing.interleave import explore
 from indextables.wire.state import LastCheckpoint, encode_pointer
@@ -283,7 +285,7 @@ def deleted_at_once(self: Committer, paths: Any, *, since: int) -> bool:
 
 
 def every_table_the_same(patch: Patch) -> None:
-    for module in (committing, logged_snapshots, planning):
+    for module in (committing, logged_snapshots, table_write):
         patch.setattr(module, "is_same_table", always(True))
 
 
@@ -312,12 +314,12 @@ def ten_attempts(patch: Patch) -> None:
 
 
 def first_rows_appended(patch: Patch) -> None:
-    planned = planning.plan_first_rows
+    planned = first_write.plan_first_rows
 
-    def appended(*args: Any, operation: Operation, **named: Any) -> RowWrite:
-        return planned(*args, operation=Operation.APPEND, **named)
+    def appended(log: TransactionLog, data: pa.Schema, request: WriteRequest, **named: Any) -> RowWrite:
+        return planned(log, data, replace(request, operation=Operation.APPEND), **named)
 
-    patch.setattr(planning, "plan_first_rows", appended)
+    patch.setattr(first_write, "plan_first_rows", appended)
 
 
 def never_read_back(patch: Patch) -> None:

@@ -21,12 +21,12 @@ from indextables import Table, config
 from indextables.commands import sql
 from indextables.errors import AccessDeniedError, BadFileError, InvalidInputError
 from indextables.log.cache import PROCESS_CACHE, KindBounds, LogCache
+from indextables.operations.auto_upkeep import _has_room
 from indextables.pools import WRITES
 from indextables.query.explain import ScanReport
 from indextables.splits.format.source import coalesce, cut
 from indextables.storage.clients import load_provider, secrets_of
 from indextables.storage.spec import StoreSpec, open_store
-from indextables.table.auto_upkeep import _has_room
 from tests.support.fault_server import FaultServer, HttpFault
 from tests.support.rows import ids, rows, table_of
 from tests.support.splits import log_rows

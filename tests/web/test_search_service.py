@@ -19,7 +19,7 @@ from elasticsearch import AuthenticationException, BadRequestError, Elasticsearc
 from starlette.testclient import TestClient
 
 from indextables import Table
-from indextables.table.planning import query_fields
+from indextables.query.plan import query_fields
 from indextables.web.explorer import Limits
 from indextables.web.query_dsl import QueryDsl
 from indextables.web.service import LOOPBACK, Service, service_application

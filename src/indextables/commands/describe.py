@@ -32,12 +32,11 @@ from indextables.commands.statement import (
 from indextables.config import VERSION
 from indextables.config.splits import SplitCacheSettings
 from indextables.log.cache import PROCESS_CACHE
-from indextables.log.history import ACTION_ROW_SCHEMA
+from indextables.log.history import ACTION_ROW_SCHEMA, log_action_rows
 from indextables.metrics import METRICS, PREFIX, PROFILER, SKIPPED
 from indextables.model.predicate import Predicate
 from indextables.operations.jobs import JOBS
 from indextables.splits.read.cache import SplitCache
-from indextables.table.planning import log_actions
 
 HIDDEN = "<hidden>"
 _PACKAGES = ("pyarrow", "numpy", "msgspec", "obstore", "fastavro", "polars", "polars-avro", "tantivy", "pyspark")
@@ -85,7 +84,7 @@ class DescribeTransactionLog(TableCommand):
         yield flag("INCLUDE ALL", self.include_all)
 
     def run(self, session: Session) -> pa.Table:
-        return self.shape(log_actions(session.open(self.table).handle, include_all=self.include_all))
+        return self.shape(log_action_rows(session.open(self.table).handle.log, include_all=self.include_all))
 
 
 @dataclass(frozen=True)

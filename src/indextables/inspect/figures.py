@@ -168,7 +168,7 @@ def _largest(
     inspection: Inspection, query: str | None, max_splits: int, *, columns: Sequence[str] | None = None
 ) -> ScanTask:
     table = inspection.table
-    plan = plan_scan(inspection.snapshot, table.spec, table.search_settings, query=query, columns=columns)
+    plan = plan_scan(table, query=query, columns=columns)
     largest = sorted(plan.splits, key=lambda entry: -entry.size)[:max_splits]
     return ScanTask(plan.with_splits(largest), inspection.log.store)
 

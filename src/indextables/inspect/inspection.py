@@ -37,7 +37,6 @@ from indextables.query.task import ScanTask
 from indextables.splits.format.source import open_source
 from indextables.splits.index.analyzers import tokens_table
 from indextables.splits.query.fields import QueryFields
-from indextables.splits.read.foreign import ForeignReader
 from indextables.splits.read.split_description import component_sizes
 from indextables.splits.read.table_split import SplitEntry
 
@@ -50,15 +49,6 @@ COMPONENT_SCHEMA = pa.schema(
         pa.field("size_bytes", pa.int64(), nullable=False),
     ]
 )
-
-
-class Prewarmed(Report, frozen=True):
-    """What was fetched into the local cache."""
-
-    splits: int
-    bytes: int
-    message: str = ""
-    """What was not fetched, and why; empty if everything was."""
 
 
 def sizes_of_components(task: ScanTask) -> pa.Table:
@@ -82,70 +72,6 @@ def sizes_of_components(task: ScanTask) -> pa.Table:
 
     rows = [dict(zip(COMPONENT_SCHEMA.names, row, strict=True)) for rows in task.each(look) for row in rows]
     return pa.Table.from_pylist(rows, schema=COMPONENT_SCHEMA)
-
-
-class _Fetched(msgspec.Struct, frozen=True):
-    """What prewarming found in a split."""
-
-    indexed: set[str]
-    bytes: int
-    foreign: bool
-
-
-def warmed_columns(schema: pa.Schema, columns: Sequence[str], otherwise: Sequence[str]) -> list[str]:
-    """The columns that are to be warmed: those that are named, which must be there, or else those that settings name.
-
-    Settings are those of a session for all of its tables: what this one does not have stays as it is written.
-    """
-    if columns:
-        return [find_column(schema, name) for name in columns]
-    spelt = {name.lower(): name for name in schema.names}
-    return [spelt.get(name.lower(), name) for name in otherwise]
-
-
-def prewarm(task: ScanTask, columns: Sequence[str], *, strict: bool = False) -> Prewarmed:
-    """Fetch the indexes of these columns (of all, where none is named) of every split of a plan into the local cache.
-
-    A column that none of the splits has indexed is passed over and named, or refused where `strict`. Nothing is kept of a
-    split of another engine: the message says how many there are.
-    """
-
-    def fetch(entry: SplitEntry) -> _Fetched:
-        split = task.open_alone(entry)
-        names = split.prewarm(columns)
-        if isinstance(split.reader, ForeignReader):
-            return _Fetched(names, 0, foreign=True)
-        return _Fetched(names if split.indexed else set(), split.stats.bytes, foreign=False)
-
-    results = list(task.each(fetch))
-    indexed = {name for each in results for name in each.indexed}
-    missing = [task.plan.names.shown(name) for name in columns if results and name not in indexed]
-    if missing and strict:
-        raise InvalidInputError(
-            f"No split of {task.store.url} has an index of {', '.join(map(repr, missing))}.",
-            hint="Name columns that are indexed, or leave out ON FIELDS (all of them) or prewarm.failOnMissingField.",
-            columns=missing,
-        )
-    warmed = [each for each in results if each.indexed and not each.foreign]
-    foreign = sum(each.foreign for each in results)
-    message = _not_fetched(task, missing, foreign, len(results))
-    return Prewarmed(len(warmed), sum(each.bytes for each in results), message)
-
-
-def _not_fetched(task: ScanTask, missing: Sequence[str], foreign: int, splits: int) -> str:
-    """What prewarming left alone, and why; nothing if it left nothing."""
-    if not splits:
-        reason = "The table has no splits" if task.plan.where is None else "No split holds rows that fit the condition"
-        return f"{reason}: nothing was fetched."
-    said = []
-    if missing:
-        said.append(f"No index to fetch: {', '.join(missing)} (read from the rows of a split).")
-    if foreign:
-        said.append(
-            f"{foreign} of {splits} splits are the JVM engine's, of which nothing is kept locally: a search reads them where "
-            f"they are. MERGE SPLITS '{task.store.url}' REWRITE makes them splits that can be warmed."
-        )
-    return " ".join(said)
 
 
 PARTITIONS = pa.schema(
@@ -319,8 +245,7 @@ class Inspection:
     def component_sizes(self, *, where: Where | None = None) -> pa.Table:
         """How many bytes each component of each split takes; `where` chooses splits. As `Table.component_sizes`."""
         table = self.table
-        predicate = table.bind_logical(where)
-        plan = plan_scan(self.snapshot, table.spec, table.search_settings, where=predicate)
+        plan = plan_scan(table, where=where)
         return sizes_of_components(ScanTask(plan, self.log.store))
 
     def analyze(self, column: str, text: str) -> pa.Table:

@@ -7,13 +7,14 @@ from typing import ClassVar
 
 from msgspec import Struct
 
+from indextables.handle import ENGINE_INFO, TableHandle
 from indextables.log.live_files import files_of_matching_partitions
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import RemoveAction
 from indextables.model.conflicts import Operation
 from indextables.model.file_list import to_actions
-from indextables.model.predicate import Predicate
+from indextables.model.predicate import Predicate, Where
 from indextables.model.report import Report
 from indextables.model.snapshot import Snapshot
 from indextables.operations.jobs import DRY_RUN, NO_ACTION, SUCCESS
@@ -94,3 +95,14 @@ def _report(planned: DropPlan, gone: tuple[DroppedPartition, ...], version: int 
     verb = "would be dropped" if status == DRY_RUN else "dropped"
     message = f"{len(gone)} partition(s) {verb}." if gone else f"No partition matches `{planned.where}`."
     return DropReport(planned.table_path, status, len(gone), splits, size, version, message, gone)
+
+
+def drop_partitions(table: TableHandle, where: Where, *, dry_run: bool) -> DropReport:
+    """Remove every split of the partitions that match. See `Table.drop_partitions`."""
+    table.check_writable()
+    condition = table.read_newest().bind_partitions(where)
+    assert condition is not None
+    planned = plan(table.log, condition)
+    if dry_run:
+        return planned.preview()
+    return table.show_newest_after(run(planned, table.log, engine_info=ENGINE_INFO))

@@ -33,7 +33,8 @@ from indextables.config import Settings
 from indextables.config.log import CleanupSettings, RetentionSettings
 from indextables.config.splits import ReadSettings, SplitCacheSettings
 from indextables.config.upkeep import MergeSettings, PurgeSettings
-from indextables.errors import RefusedError
+from indextables.errors import InvalidInputError, RefusedError
+from indextables.handle import ENGINE_INFO, TableHandle
 from indextables.log import log_files
 from indextables.log.checkpoint.checkpointer import CHECKPOINTS
 from indextables.log.checkpoint.state_reader import BaseReader
@@ -45,9 +46,10 @@ from indextables.log.transaction import Changes
 from indextables.log.transaction_log import TransactionLog
 from indextables.log.versions import VersionReader
 from indextables.model.actions import AddAction
+from indextables.model.arguments import number
 from indextables.model.conflicts import Operation
 from indextables.model.deletion_vector import REACHED_COLUMNS, listed_paths
-from indextables.model.predicate import Predicate
+from indextables.model.predicate import Predicate, Where
 from indextables.model.pruning import may_match
 from indextables.model.report import Progress, Report, counted, silent, was
 from indextables.model.retention import HOUR_MS, CheckpointFiles, LogInventory, RetentionPolicy, find_expired
@@ -607,3 +609,30 @@ def _message(visible: int, masked: int, holders: Sequence[RowHolder]) -> str:
     when = f" The last retention ends at {max(until)}; run the erasure again then." if until else ""
     hold = "holds" if len(holders) == 1 else "hold"
     return f"{message} Not proved: {counted(len(holders), 'file')} still {hold} such rows, or may.{when}"
+
+
+def erase(
+    table: TableHandle, *, where: Where | None, retention_hours: float | None, dry_run: bool, progress: Progress
+) -> EraseReport:
+    """Erase the rows that match. See `Table.erase`."""
+    table.check_writable()
+    if where is None:
+        hint = 'Give where=...; where="true" erases every row.'
+        raise InvalidInputError("Nothing says which rows to erase.", hint=hint)
+    newest = table.read_newest()
+    condition = newest.bind_physical(where)
+    assert condition is not None
+    hours = None if retention_hours is None else number("retention_hours", retention_hours, "hours")
+    eraser = Eraser.of(
+        newest.snapshot,
+        newest.log,
+        where=condition,
+        retention=Retention.checked(newest.settings.group(PurgeSettings), split_hours=hours, log_hours=hours),
+        spec=newest.spec,
+        settings=newest.search_settings,
+        progress=progress,
+        engine_info=ENGINE_INFO,
+    )
+    if dry_run:
+        return eraser.preview(newest.snapshot)
+    return table.show_newest_after(eraser.run(newest.snapshot))

@@ -36,14 +36,15 @@ from indextables.errors import (
     StorageError,
     UnsupportedError,
 )
+from indextables.handle import ENGINE_INFO, TableHandle
 from indextables.log.live_files import every_file, files_of_matching_partitions
 from indextables.log.transaction import Changes, SkipRequest
 from indextables.log.transaction_log import TransactionLog
 from indextables.metrics import METRICS
 from indextables.model.actions import MAX_LONG, AddAction, paths_in_cooldown, without_cooling
-from indextables.model.arguments import whole_number
+from indextables.model.arguments import byte_size, whole_number
 from indextables.model.conflicts import Operation, layout
-from indextables.model.predicate import Predicate
+from indextables.model.predicate import Predicate, Where
 from indextables.model.report import Progress, Report, counted, silent, was
 from indextables.model.snapshot import Snapshot
 from indextables.operations import clustering
@@ -647,3 +648,54 @@ def _vectors(snapshot: Snapshot) -> dict[str, str | None]:
 def _failed(outcomes: Iterable[MergeOutcome], live: Container[str]) -> list[FailedSource]:
     """Return the splits that could not be read, without those that are no longer part of the table."""
     return [failed for outcome in outcomes for failed in outcome.failed if failed.path in live]
+
+
+def merge(
+    table: TableHandle,
+    *,
+    target_size: int | str | None,
+    where: Where | None,
+    max_dest_splits: int | None,
+    max_source_splits: int | None,
+    order_by: str | Sequence[str] | None,
+    rewrite: bool,
+    dry_run: bool,
+    progress: Progress,
+    execute: Execute[MergeTask, MergeOutcome] | None,
+) -> MergeReport:
+    """Merge small splits into larger ones. See `Table.merge`."""
+    table.check_writable()
+    newest = table.read_newest()
+    bounds = MergeBounds.of(
+        newest.physical_settings.group(MergeSettings),
+        target_bytes=None if target_size is None else byte_size("target_size", target_size),
+        max_source_splits=max_source_splits,
+        max_dest_splits=max_dest_splits,
+        order_by=None if order_by is None else _physical_order(newest, order_by),
+    )
+    planned = plan(
+        newest.snapshot,
+        url=table.path,
+        bounds=bounds,
+        now_ms=table.log.now_ms(),
+        where=newest.bind_partitions(where),
+        only_wrong=rewrite,
+        cooling=rewrite,  # a split that failed lately can be whole again; the report of a rewrite lists what is left
+    )
+    if dry_run or not planned.groups:
+        return planned.preview()
+    report = run(
+        planned,
+        table.log,
+        spec=newest.spec,
+        settings=newest.search_settings,
+        execute=execute,
+        progress=progress,
+        engine_info=ENGINE_INFO,
+    )
+    return table.show_newest_after(report)
+
+
+def _physical_order(table: TableHandle, order_by: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the columns to sort by, by their physical names."""
+    return table.names.columns(clustering.sort_columns(table.logical_columns.stored, order_by))

@@ -40,6 +40,7 @@ from indextables.errors import (
     StorageError,
     VersionNotFoundError,
 )
+from indextables.handle import ENGINE_INFO, TableHandle
 from indextables.log import log_files
 from indextables.log.cleaning import CleaningReport, policy_of
 from indextables.log.log_files import LogListing, list_log
@@ -726,3 +727,23 @@ def _report(
         masked_rows=planned.masked.rows,
         files=tuple(files),
     )
+
+
+def purge(
+    table: TableHandle,
+    *,
+    older_than_hours: float | None,
+    log_retention_hours: float | None,
+    dry_run: bool,
+    progress: Progress,
+    delete: Callable[[Sequence[str]], None] | None,
+) -> PurgeReport:
+    """Delete what no version of the retention period needs. See `Table.purge`."""
+    table.check_writable()
+    settings = table.settings.group(PurgeSettings)
+    retention = Retention.checked(settings, split_hours=older_than_hours, log_hours=log_retention_hours)
+    planned = plan(table.log, retention=retention, settings=table.settings.group(RetentionSettings))
+    if dry_run:
+        return preview(planned, table.log)
+    report = run(planned, table.log, settings=settings, delete=delete, progress=progress, engine_info=ENGINE_INFO)
+    return table.show_newest_after(report)

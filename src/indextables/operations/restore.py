@@ -12,12 +12,14 @@ from typing import ClassVar
 import msgspec
 from msgspec import Struct
 
-from indextables.errors import MissingSplitError
+from indextables.errors import InvalidInputError, MissingSplitError
+from indextables.handle import ENGINE_INFO, TableHandle, version_of
 from indextables.log.history import check_not_purged
 from indextables.log.proposal import Plan, with_operator
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import AddAction, MetadataAction
+from indextables.model.arguments import Moment
 from indextables.model.conflicts import Intent, Operation
 from indextables.model.deletion_vector import listed_paths
 from indextables.model.file_list import to_actions
@@ -191,3 +193,14 @@ def _restored_metadata(target: Snapshot, newest: Snapshot) -> MetadataAction | N
 
 def _revived(action: AddAction) -> AddAction:
     return msgspec.structs.replace(action, added_at_version=None, added_at_timestamp=None)
+
+
+def restore(table: TableHandle, *, version: int | str | None, timestamp: Moment | None, dry_run: bool) -> RestoreReport:
+    """Bring back the content of an older version. See `Table.restore`."""
+    table.check_writable()
+    if (version is None) == (timestamp is None):
+        raise InvalidInputError("Give a version or a timestamp to restore.", version=version)
+    planned = plan(table.log, version=version_of(table.log, version=version, timestamp=timestamp))
+    if dry_run:
+        return planned.preview()
+    return table.show_newest_after(run(planned, table.log, engine_info=ENGINE_INFO))

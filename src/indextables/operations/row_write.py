@@ -35,6 +35,7 @@ from indextables import config
 from indextables.config import Settings
 from indextables.config.indexing import SearchSettings
 from indextables.config.splits import SplitWriterSettings, StatsSettings
+from indextables.handle import ENGINE_INFO
 from indextables.log.live_files import every_file, files_of_partitions, files_within, no_file_of_a_new_table
 from indextables.log.transaction import Changes, LiveSelection
 from indextables.model.actions import AddAction, MetadataAction
@@ -167,6 +168,26 @@ NOT_CREATED = Header().version
 """The version of a write's plan if the table does not exist yet."""
 
 
+class WriteRequest(Struct, frozen=True, kw_only=True):
+    """What a write replaces, how it may change the columns, and what the history records of it."""
+
+    operation: Operation = Operation.APPEND
+    where: Where | None = None
+    """Which rows are replaced."""
+    dynamic_partitions: bool | None = False
+    """Whether only the partitions of the new rows are replaced. None is undecided and counts as
+    False.
+    """
+    merge_schema: bool = False
+    overwrite_schema: bool = False
+    exist_ok: bool = True
+    """Whether the table may exist; if not, these must be the first rows of a new table."""
+    user_metadata: str | None = None
+    txn: tuple[str, int] | None = None
+    mark: tuple[str, int] | None = None
+    """Recorded by the table next to `txn`, under a name of its own."""
+
+
 class RowWrite(Struct, frozen=True):
     """A planned write: what tasks need to write rows as splits, and what the commit needs to add
     them. Picklable.
@@ -185,26 +206,24 @@ class RowWrite(Struct, frozen=True):
     stats: StatsSettings
     new_metadata: MetadataAction | None = None
     """The metadata that the write sets; None if unchanged."""
-    operation: Operation = Operation.APPEND
+    request: WriteRequest = WriteRequest()
+    """The request, with its condition bound to the logical columns."""
     where: Predicate | None = None
-    """Condition of replaced rows in physical names; `condition` has the logical ones."""
-    condition: str | None = None
-    dynamic_partitions: bool | None = False
-    """Whether only the partitions of the new rows are replaced. None is undecided and counts as
-    False.
-    """
-    merge_schema: bool = False
-    exist_ok: bool = True
-    """Whether the table may exist; if not, these must be the first rows of a new table."""
+    """Which rows are replaced, by physical column names."""
     options: Mapping[str, object] = {}
     """Options with which the table is opened or created for the commit."""
-    user_metadata: str | None = None
-    txn: tuple[str, int] | None = None
-    mark: tuple[str, int] | None = None
-    """An additional entry in the table next to `txn`, with a name of its own."""
 
     def __repr__(self) -> str:
-        return f"RowWrite({self.operation} to {self.spec.url!r}, planned on version {self.read_version})"
+        return f"RowWrite({self.request.operation} to {self.spec.url!r}, planned on version {self.read_version})"
+
+    def with_request(self, **changes: Any) -> RowWrite:
+        """Return the write with other fields of its request."""
+        return replace(self, request=replace(self.request, **changes))
+
+    @property
+    def condition(self) -> str | None:
+        """Which rows are replaced, as text with logical column names."""
+        return None if self.request.where is None else str(self.request.where)
 
     @property
     def read_version(self) -> int:
@@ -255,7 +274,6 @@ class RowWrite(Struct, frozen=True):
         added: Sequence[AddAction],
         *,
         parameters: Mapping[str, Any] | None = None,
-        engine_info: str | None = None,
         candidates: Mapping[str, str | None] = {},
     ) -> Changes:
         """Return the commit that adds the splits to the table.
@@ -263,25 +281,26 @@ class RowWrite(Struct, frozen=True):
         `candidates` are live splits that may match `where` in part, with their deletion vectors;
         the caller adds their replacement.
         """
-        condition = {} if self.where is None else {"where": self.condition or str(self.where)}
+        condition = {} if self.where is None else {"where": self.condition}
+        request = self.request
         return Changes(
-            self.operation,
+            request.operation,
             adds=tuple(added),
             selected=self._replaced(added, candidates),
             metadata=self.new_metadata,
             parameters={**condition, **(parameters or {})},
-            txn=self.txn,
-            mark=self.mark,
-            user_metadata=self.user_metadata,
-            engine_info=engine_info,
+            txn=request.txn,
+            mark=request.mark,
+            user_metadata=request.user_metadata,
+            engine_info=ENGINE_INFO,
         )
 
     def _replaced(self, added: Sequence[AddAction], candidates: Mapping[str, str | None]) -> LiveSelection | None:
-        if not self.exist_ok:
+        if not self.request.exist_ok:
             return no_file_of_a_new_table
-        if self.operation is Operation.APPEND:
+        if self.request.operation is Operation.APPEND:
             return None
-        if self.dynamic_partitions:
+        if self.request.dynamic_partitions:
             return files_of_partitions(a.partition_values or {} for a in added)
         if self.where is None:
             return every_file
@@ -351,36 +370,28 @@ def plan_row_write(
     *,
     recorded: Settings,
     settings: Settings | Callable[[ColumnNames], Settings],
+    request: WriteRequest,
     new_name: Callable[[str], str] = str,
-    overwrite_schema: bool = False,
-    operation: Operation = Operation.APPEND,
-    where: Where | None = None,
-    dynamic_partitions: bool | None = False,
-    merge_schema: bool = False,
-    exist_ok: bool = True,
     options: Mapping[str, object] | None = None,
-    user_metadata: str | None = None,
-    txn: tuple[str, int] | None = None,
 ) -> RowWrite:
     """Check the data's schema and the indexing settings against the table.
 
-    `recorded` are the table's settings, `settings` those of this write after column names are
-    resolved. Columns keep their index kind, unless everything is overwritten; the index of new ones
-    becomes part of the table. `new_name` returns physical names of new columns. `overwrite_schema`
-    replaces the table's columns by the data's.
+    `recorded` are the table's own settings, `settings` those of this write, once it is known what its columns are called.
+    Columns keep the kind of index they have, unless everything is overwritten; how new ones are indexed becomes part of the
+    table. `new_name` is what the splits call a new column.
     """
     metadata = without_registry(_given(header))
     before, partition_columns = column_names(metadata.schema_string), tuple(metadata.partition_columns or ())
-    names = _names_after(before, data, partition_columns, new_name, merge=merge_schema, overwrite=overwrite_schema)
+    names = _names_after(before, data, partition_columns, new_name, request)
     settings = settings if isinstance(settings, Settings) else settings(names)
     table, schema = before.physical, names.physical
     columns = TableSchema(schema, partition_columns)
     body, mapping = columns.stored, columns.mapping(settings)
-    new = [f.name for f in body if _is_anew(operation, header) or f.name not in table.names]
+    new = [f.name for f in body if _is_anew(request.operation, header) or f.name not in table.names]
     if len(new) < len(body):
         old = TableSchema(columns.without(new), partition_columns)
         mapping = compatible_mapping(old.mapping(recorded), mapping)
-    bound = bound_predicate(where, names.logical, zone=settings.group(SearchSettings).time_zone)
+    bound = bound_predicate(request.where, names.logical, zone=settings.group(SearchSettings).time_zone)
     schema_json = metadata.schema_string if schema.equals(table) else names.schema_json
     new_metadata = replace(metadata, schema_string=schema_json)
     if new:
@@ -396,15 +407,9 @@ def plan_row_write(
         splits=settings.group(SplitWriterSettings),
         stats=settings.group(StatsSettings),
         new_metadata=None if new_metadata == metadata else new_metadata,
-        operation=operation,
+        request=replace(request, where=bound, txn=transaction_id(request.txn)),
         where=names.optional_predicate(bound),
-        condition=None if bound is None else str(bound),
-        dynamic_partitions=dynamic_partitions,
-        merge_schema=merge_schema,
-        exist_ok=exist_ok,
         options=options or {},
-        user_metadata=user_metadata,
-        txn=transaction_id(txn),
     )
 
 
@@ -423,17 +428,15 @@ def _names_after(
     data: pa.Schema,
     partition_columns: Sequence[str],
     new_name: Callable[[str], str],
-    *,
-    merge: bool,
-    overwrite: bool,
+    request: WriteRequest,
 ) -> ColumnNames:
     """Return the columns of the table after the write: its own plus new ones of the data, or those
     of the data.
     """
-    if overwrite:
+    if request.overwrite_schema:
         logical = replaced_schema(before.logical, data, [before.shown(name) for name in partition_columns])
     else:
-        logical = widened(before.logical, data, merge_schema=merge)
+        logical = widened(before.logical, data, merge_schema=request.merge_schema)
     return before.extended(logical, new_name)
 
 

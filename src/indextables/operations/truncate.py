@@ -12,6 +12,7 @@ from typing import ClassVar
 from msgspec.structs import replace
 
 from indextables.config.log import CleanupSettings, RetentionSettings
+from indextables.handle import TableHandle
 from indextables.log.cleaning import policy_of
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.report import Progress, Report, counted, silent, was
@@ -119,3 +120,12 @@ def _report(planned: TruncatePlan, files: tuple[ExpiredFile, ...], *, status: st
         message=message,
         files=files,
     )
+
+
+def truncate_time_travel(table: TableHandle, *, dry_run: bool, progress: Progress) -> TruncateReport:
+    """Delete every version but the newest from the log. See `Table.truncate_time_travel`."""
+    table.check_writable()
+    planned = plan(table.log, settings=table.settings.group(RetentionSettings))
+    if dry_run:
+        return planned.preview()
+    return table.show_newest_after(run(planned, table.log, progress=progress))

@@ -25,7 +25,7 @@ from indextables.errors import (
     TableNotFoundError,
     UnsupportedError,
 )
-from indextables.handle import open_log
+from indextables.handle import TableHandle, open_log
 from indextables.log import log_files
 from indextables.log.checkpoint.state_files import StateFiles
 from indextables.log.checkpoint.state_reader import BaseReader, BaseSearch
@@ -547,3 +547,25 @@ def verify_table(
         return planned.preview()
     spec, parallelism = StoreSpec.from_url(path, settings), settings.group(ReadSettings).parallelism
     return run(planned, log, spec=spec, parallelism=parallelism, execute=execute, progress=progress)
+
+
+def verify(
+    table: TableHandle,
+    *,
+    full: bool,
+    dry_run: bool,
+    progress: Progress,
+    execute: Execute[VerifyTask, Sequence[Finding]] | None,
+) -> VerifyReport:
+    """Report what is damaged. See `Table.verify`."""
+    planned = plan(table.log, full=full)
+    if dry_run:
+        return planned.preview()
+    return run(
+        planned,
+        table.log,
+        spec=table.spec,
+        parallelism=table.settings.group(ReadSettings).parallelism,
+        execute=execute,
+        progress=progress,
+    )

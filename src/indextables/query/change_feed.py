@@ -19,12 +19,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from indextables.errors import MissingSplitError, NotFoundError, UnsupportedError, VersionNotFoundError
+from indextables.handle import TableHandle
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import AddAction, RemoveAction
+from indextables.model.arguments import whole_number
 from indextables.model.conflicts import Operation
 from indextables.model.schema import is_readable_as, type_name
 from indextables.model.snapshot import CommittedVersion
-from indextables.query.plan import ScanPlan
+from indextables.query.plan import ScanPlan, plan_scan
 from indextables.query.task import ScanTask
 from indextables.splits.read.table_split import SplitEntry, TableSplit
 from indextables.storage.store import Store
@@ -276,3 +278,13 @@ def row_digests(batch: pa.RecordBatch) -> Iterator[bytes]:
     for row in zip(*values, strict=True):
         text = repr(tuple(v + 0.0 if isinstance(v, float) else v for v in row))
         yield blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def read_changes(
+    table: TableHandle, from_version: int, to_version: int | None, *, columns: Sequence[str] | None
+) -> pa.RecordBatchReader:
+    """Return the rows that were added and removed by some versions. See `Table.changes`."""
+    first = whole_number("from_version", from_version)
+    last = table.version if to_version is None else whole_number("to_version", to_version)
+    changes = changes_between(table.log, first, last, newest=table.version)
+    return change_feed(table.log, ChangeTask.of(plan_scan(table, columns=columns), changes))

@@ -10,16 +10,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pyarrow as pa
 from msgspec import Struct
 
+from indextables.metrics import METRICS
 from indextables.model.predicate import Predicate
 from indextables.model.report import Report, plain
 from indextables.query.plan import ScanPlan
+from indextables.query.search import TableSearch
 from indextables.query.task import ScanTask
 from indextables.splits.query.tree import AllRows, Leaf, Query, leaves
 from indextables.splits.read.searchable import Searchable
 from indextables.splits.read.table_split import SplitEntry
 from indextables.splits.search.match import OpenQuery, open_query
+from indextables.storage.store import Store
 
 
 class LeafReport(Struct, frozen=True):
@@ -47,6 +51,8 @@ class SplitExplanation(Struct, frozen=True):
         return told
 
 
+NOT_OPENED = "not opened"
+"""A split whose bounds show that it cannot hold one of the first rows."""
 INDEX, BOTH, ROWS = "index", "index, confirmed by rows", "rows"
 GRAMS, WHOLE = "3-grams, confirmed by rows", "whole values, confirmed by rows"
 
@@ -129,6 +135,26 @@ def explain(task: ScanTask) -> ScanReport:
     return scan_report(task.plan, split_reports(task))
 
 
+def explain_search(search: TableSearch, store: Store) -> tuple[pa.Table, ScanReport]:
+    """Run a search. Return its rows, and what each split cost this search alone."""
+    task = ScanTask(search.plan, store, is_measured=True)
+    rows = search.weighed(task).merged(task)
+    METRICS.count("rows_read_total", by=rows.num_rows)
+    cost = {path: (split.stats.requests, split.stats.bytes) for path, split in task.opened.items()}
+    reports = [_searched(task, entry, cost.get(entry.path)) for entry in search.plan.splits]
+    return rows, scan_report(search.plan, reports)
+
+
+def _searched(task: ScanTask, entry: SplitEntry, cost: tuple[int, int] | None) -> SplitReport:
+    """Report one split of a search that has run. `cost` is None for a split that could not hold a better row."""
+    if cost is None:
+        return SplitReport(entry.path, entry.num_records or 0, 0, NOT_OPENED, 0, 0)
+    split, plan = task.open(entry), task.plan
+    where = None if entry.certain else plan.where
+    found = explain_split(split, plan.query or AllRows(), where=where)
+    return SplitReport(entry.path, split.num_rows, found.matched, found.answered_by, *cost)
+
+
 def split_reports(task: ScanTask) -> list[SplitReport]:
     """Run a scan of some splits, and return a report for each in order."""
     return [_one(task, task.plan, entry) for entry in task.plan.splits]
@@ -136,7 +162,8 @@ def split_reports(task: ScanTask) -> list[SplitReport]:
 
 def scan_report(plan: ScanPlan, reports: Sequence[SplitReport]) -> ScanReport:
     """Combine the reports of a scan's splits."""
-    opened = [r for r in reports if r.answered_by != "log"]
+    by_log = sum(r.answered_by == "log" for r in reports)
+    opened = [r for r in reports if r.answered_by not in ("log", NOT_OPENED)]
     sizes = {entry.path: entry.size for entry in plan.splits}
     return ScanReport(
         query=None if plan.query is None else str(plan.query),
@@ -146,7 +173,7 @@ def scan_report(plan: ScanPlan, reports: Sequence[SplitReport]) -> ScanReport:
         splits_considered=plan.splits_considered,
         splits_pruned_by_partition=plan.pruned_by_partition,
         splits_skipped_by_statistics=plan.skipped_by_statistics,
-        splits_answered_by_log=len(reports) - len(opened),
+        splits_answered_by_log=by_log,
         splits_opened=len(opened),
         rows_matched=sum(r.rows_matched for r in reports),
         requests=sum(r.requests for r in reports),

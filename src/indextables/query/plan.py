@@ -20,12 +20,13 @@ from indextables.config.indexing import FilterSettings, SearchSettings
 from indextables.config.registry import is_news
 from indextables.config.splits import PrewarmSettings, RangeSettings, ReadSettings, SplitCacheSettings
 from indextables.errors import InvalidInputError
+from indextables.handle import TableHandle
 from indextables.log.live_files import files_in_parts
 from indextables.metrics import PROFILER, SKIPPED
 from indextables.model.arguments import text, unexpected
 from indextables.model.column_names import ColumnNames, column_names
 from indextables.model.column_ranges import ColumnRange, FileRanges
-from indextables.model.predicate import Predicate, all_of, bind, bound_predicate
+from indextables.model.predicate import Predicate, Where, all_of, bind, bound_predicate
 from indextables.model.predicate.tree import Column, without_index
 from indextables.model.pruning import PRUNING_COLUMNS, all_match, may_match
 from indextables.model.schema import find_column, schema_from_json
@@ -105,24 +106,33 @@ class ScanPlan(Struct, frozen=True):
 
 
 def plan_scan(
-    snapshot: Snapshot,
-    spec: StoreSpec,
-    settings: Settings,
+    table: TableHandle,
     *,
     query: str | Query | None = None,
-    where: Predicate | None = None,
+    where: Where | None = None,
     columns: Sequence[str] | None = None,
     order_by: str | None = None,
     now_ms: int | None = None,
 ) -> ScanPlan:
-    """Prune the table's splits by partition values and column bounds, and parse the query.
+    """Parse the query, bind the condition, and prune the splits by partition values and column bounds.
 
-    `query`, `where`, `columns` and `order_by` use logical names, `settings` physical ones.
-    `order_by` is the sort column, whose bounds the plan then has. `now_ms` is the clock for times
-    such as `now-15m`.
+    Args:
+        table: The table; the scan reads the version that it shows.
+        query: Text of the query language, or a parsed query, by logical column names.
+        where: A condition, by logical column names.
+        columns: The columns to return; all if None.
+        order_by: The column by which rows will be ordered. The plan then has its bounds in each split.
+        now_ms: The clock for times such as `now-15m`; the clock of the log if None.
+
+    Returns:
+        The plan. `ScanTask(plan.with_splits(...))` carries out a part of it, in any process.
     """
+    now_ms = table.log.now_ms() if now_ms is None else now_ms
+    bound = None
+    if where is not None:
+        bound = bound_predicate(where, table.schema, now_ms=now_ms, zone=table.time_zone)
     with PROFILER.section("plan_scan"):
-        plan = _planned(snapshot, spec, settings, query, where, columns, order_by, now_ms)
+        plan = _planned(table, query, bound, columns, order_by, now_ms)
     SKIPPED.add(
         considered=plan.splits_considered,
         by_partition=plan.pruned_by_partition,
@@ -133,16 +143,15 @@ def plan_scan(
 
 
 def _planned(
-    snapshot: Snapshot,
-    spec: StoreSpec,
-    settings: Settings,
+    table: TableHandle,
     query: str | Query | None,
     where: Predicate | None,
     columns: Sequence[str] | None,
     order_by: str | None,
     now_ms: int | None,
 ) -> ScanPlan:
-    known = _PlanParts.of(snapshot, spec, settings)
+    snapshot = table.snapshot
+    known = _PlanParts.of(snapshot, table.spec, table.search_settings)
     chosen = known.columns(columns)
     where = known.condition(where)
     if query is None or isinstance(query, Query):
@@ -153,7 +162,7 @@ def _planned(
     parts = [p for p in (where, implied) if p is not None]
     pruned = known.pruned(snapshot, all_of(parts) if parts else None, where)
     return ScanPlan(
-        spec=spec,
+        spec=table.spec,
         version=snapshot.version,
         schema_json=known.schema_json,
         partition_columns=known.partition_columns,
@@ -173,9 +182,23 @@ def _planned(
     )
 
 
-def table_fields(snapshot: Snapshot, spec: StoreSpec, settings: Settings) -> QueryFields:
-    """Return the columns of a table as its queries name them. Cached per snapshot."""
-    return _PlanParts.of(snapshot, spec, settings).fields
+def query_fields(table: TableHandle) -> QueryFields:
+    """Return the columns as queries name them. They are computed once for a version."""
+    return _PlanParts.of(table.snapshot, table.spec, table.search_settings).fields
+
+
+def json_columns(table: TableHandle) -> tuple[str, ...]:
+    """Return the logical names of the columns whose values are JSON documents."""
+    return tuple(column.name for column in query_fields(table).mapping.of_kind("json"))
+
+
+def bind_condition(
+    table: TableHandle, *, where: Where | None, query: str | None
+) -> tuple[Query | None, Predicate | None]:
+    """Parse a query and bind a condition, by logical names and with one clock: `now` is the same for every split."""
+    now_ms = table.log.now_ms()
+    tree = None if query is None else parse(text("query", query), query_fields(table), now_ms=now_ms)
+    return tree, bound_predicate(where, table.schema, now_ms=now_ms, zone=table.time_zone)
 
 
 class _Pruned(Struct, frozen=True, dict=True):

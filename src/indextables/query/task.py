@@ -55,10 +55,17 @@ class ScanTask(Struct, frozen=True, dict=True):
 
     plan: ScanPlan
     given_store: Store | None = None
+    is_measured: bool = False
+    """Whether splits are opened for this task alone, so that their statistics count what this task reads."""
 
     @cached_property
     def _opened(self) -> dict[tuple[str, str | None], TableSplit]:
         return {}
+
+    @property
+    def opened(self) -> dict[str, TableSplit]:
+        """The splits that were opened so far, by path."""
+        return {path: split for (path, _), split in self._opened.items()}
 
     @cached_property
     def _cache(self) -> SplitCache:
@@ -86,9 +93,8 @@ class ScanTask(Struct, frozen=True, dict=True):
         if split is None:
             columns = self.plan.partition_columns
             with PROFILER.section("open_split"):
-                split = shared_table_split(
-                    self.store, entry, self.schema, columns, cache=self._cache, ranges=self.plan.ranges
-                )
+                open_split = open_table_split if self.is_measured else shared_table_split
+                split = open_split(self.store, entry, self.schema, columns, cache=self._cache, ranges=self.plan.ranges)
             self._opened[entry.path, entry.vector] = split
             if entry.warm and not split.is_warm and self.store.local_path(entry.path) is None:
                 self._warm(split)

@@ -19,6 +19,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 from indextables.errors import IndexTablesError, UnsupportedError
 from indextables.model.predicate import Or, all_of
 from indextables.model.values import decode_value, encode_value
+from indextables.operations.definition import set_properties
 from indextables.spark.error_texts import error_document
 from indextables.spark.overwrites import OVERWRITE_MODE, SESSION_OVERWRITE_MODE, OverwriteRequest, parse_mode
 from indextables.spark.reads import table as read_table
@@ -31,7 +32,6 @@ from indextables.spark.source.reader import Frame
 from indextables.spark.source.writer import plan_source_write
 from indextables.spark.writes import run_write
 from indextables.table import Table
-from indextables.table.planning import set_properties
 
 logger = logging.getLogger(__name__)
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 from typing import Literal, NoReturn
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from indextables.errors import InvalidInputError
 from indextables.model.conflicts import Operation
@@ -103,7 +102,7 @@ class OverwriteRequest(Struct, frozen=True):
 
 def under_overwrite_mode(write: RowWrite, mode: str | None) -> RowWrite:
     """The write under the session's partition overwrite mode, which its planner may not have been told."""
-    if write.operation is not Operation.OVERWRITE or write.dynamic_partitions is not None:
+    if write.request.operation is not Operation.OVERWRITE or write.request.dynamic_partitions is not None:
         return write
     if not parse_mode(mode, key=SESSION_OVERWRITE_MODE) or not write.partition_columns:
         return write
@@ -114,4 +113,4 @@ def under_overwrite_mode(write: RowWrite, mode: str | None) -> RowWrite:
             hint=f"Pass {OVERWRITE_MODE} as an option of the write, or write with indextables.spark.write().",
             key=SESSION_OVERWRITE_MODE,
         )
-    return replace(write, operation=Operation.REPLACE_WHERE, dynamic_partitions=True)
+    return write.with_request(operation=Operation.REPLACE_WHERE, dynamic_partitions=True)

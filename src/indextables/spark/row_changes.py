@@ -26,12 +26,13 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from indextables.errors import InvalidInputError, UnsupportedError
-from indextables.log.transaction import Changes
 from indextables.model.actions import AddAction
 from indextables.model.conflicts import Operation
 from indextables.model.predicate import Constant
 from indextables.model.report import Report
-from indextables.operations.row_write import RowWrite
+from indextables.operations.row_removal import removal_changes
+from indextables.operations.row_write import RowWrite, WriteRequest
+from indextables.operations.table_write import abandon_write, plan_write
 from indextables.query.change_feed import CHANGE_TAG, UPDATED
 from indextables.spark.reads import native_scan, through_source, why_not_native, with_names
 from indextables.spark.row_plans import Clause, RowAction, RowPlan, check_columns, merge_plan, update_plan
@@ -41,9 +42,7 @@ from indextables.spark.settings import has_jvm, session_of, with_session
 from indextables.spark.source.reader import parquet_splits
 from indextables.spark.writes import task_splits
 from indextables.storage.spec import StoreSpec, open_table_store
-from indextables.storage.vector_files import VectorWriter
 from indextables.table import Table
-from indextables.table.planning import abandon_write, commit_changes, plan_write
 
 SOURCE = "__indextables_source"
 _BROADCAST_BYTES = 32 << 20
@@ -346,22 +345,20 @@ def commit_rows(
     except BaseException:
         gone.discard(table)
         raise
-    adds += gone.result.adds
     store = open_table_store(StoreSpec.from_url(table.path, table.settings))
-    changes = Changes(
+    changes = removal_changes(
         operation,
-        adds=adds,
-        removes=gone.result.removes,
+        gone.result,
+        store=store,
         vectors=gone.vectors,
-        deletions=gone.result.deletions,
-        writer=VectorWriter(store, written=gone.result.vector_files),
+        adds=adds,
         # A row that comes in at the same time could have a key that is inserted here, or be one that the source lacks.
         keys=Constant(True) if inserted or reads_all else None,
         metadata=None if plan is None else plan.new_metadata,
         metrics={f"num{kind.capitalize()}dRecords": counts.get(kind, 0) for kind in ("update", "delete")}
         | {"numInsertedRecords": inserted},
     )
-    version = commit_changes(table.handle, changes, adds)
+    version = table.handle.commit(changes, changes.adds)
     return RowChangeReport(
         table_path=table.path,
         operation=str(operation),
@@ -388,7 +385,7 @@ def _written(
         return None, [], 0
     # Planned once, for the columns of all: those that a merged schema adds belong to the one commit.
     columns = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=merge_schema), rows).schema
-    plan = plan_write(table.handle, arrow_schema(columns), merge_schema=merge_schema)
+    plan = plan_write(table.handle, arrow_schema(columns), WriteRequest(merge_schema=merge_schema))
     adds: list[AddAction] = []
     inserted = 0
     try:

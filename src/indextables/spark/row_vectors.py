@@ -21,11 +21,15 @@ from msgspec.structs import replace as with_fields
 from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame
 
-from indextables.config.upkeep import DeleteSettings
 from indextables.model.deletion_vector import RowSet, decode_rows, encode_rows
-from indextables.operations import delete
-from indextables.operations.delete import DeleteOutcome, DeleteTask, RewriteResult, VectorTask
-from indextables.operations.rewrite import SplitRewriter
+from indextables.operations.row_removal import (
+    DeleteOutcome,
+    DeleteTask,
+    RewriteResult,
+    VectorTask,
+    plan_removal,
+    vector_share,
+)
 from indextables.spark.settings import check_workers
 from indextables.spark.writes import results_accumulator
 from indextables.table import Table
@@ -145,13 +149,10 @@ def _tasks(table: Table, names: Sequence[str]) -> dict[str, DeleteTask]:
     """What is to be done to the splits with these file names, but for the row numbers."""
     paths = {path.rsplit("/", 1)[-1]: path for path in table.files().column("path").to_pylist()}
     nothing = np.empty(0, np.int64)
-    plan = delete.plan_known(table.handle.snapshot, {paths[name]: nothing for name in names}, url=table.path)
-    rewriter = SplitRewriter.of(plan.read.metadata, spec=table.handle.spec, settings=table.handle.search_settings)
-    share = table.settings.group(DeleteSettings).vector_share
-    return {
-        source.path.rsplit("/", 1)[-1]: DeleteTask(rewriter, source, dict(values), None, None, share)
-        for values, source in plan.sources
-    }
+    handle = table.handle
+    plan = plan_removal(handle.snapshot, {paths[name]: nothing for name in names})
+    tasks = plan.tasks(spec=handle.spec, settings=handle.search_settings, vector_share=vector_share(handle))
+    return {task.source.path.rsplit("/", 1)[-1]: task for task in tasks}
 
 
 class _SplitLine(Struct, frozen=True):

@@ -25,7 +25,7 @@ from indextables.query.aggregate.result import finish, partial_of
 from indextables.query.aggregate.spec import parse_spec
 from indextables.query.aggregate.state import merged
 from indextables.query.explain import ScanReport, SplitReport, scan_report, split_reports
-from indextables.query.plan import ScanPlan, output_columns
+from indextables.query.plan import ScanPlan, json_columns, output_columns, plan_scan
 from indextables.query.task import ScanTask
 from indextables.spark.reads import engine_of
 from indextables.spark.schemas import readable
@@ -35,7 +35,7 @@ from indextables.spark.source.datasource import source_frame
 from indextables.spark.source.options import ReadRequest, SourceOptions
 from indextables.spark.source.reader import Frame, task_groups, worker_store
 from indextables.spark.upkeep import on_workers
-from indextables.table import Table, planning
+from indextables.table import Table
 
 Moment = datetime | str | int
 T = TypeVar("T")
@@ -120,7 +120,7 @@ def count(
         its.count(spark, "/data/logs", query="timeout")
     """
     table = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
-    plan = planning.plan_scan(table.handle, query=query, where=where, columns=())
+    plan = plan_scan(table.handle, query=query, where=where, columns=())
     counted_by_log = [
         entry for entry in plan.splits if query is None and _is_counted(entry.certain or where is None, entry)
     ]
@@ -148,8 +148,8 @@ def aggregate(
         its.aggregate(spark, "/data/logs", {"levels": {"terms": {"field": "level"}}}).show()
     """
     table = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
-    plan = planning.plan_scan(table.handle, query=query, where=where, columns=())
-    aggregations = parse_spec(spec, table.schema, planning.json_columns(table.handle))
+    plan = plan_scan(table.handle, query=query, where=where, columns=())
+    aggregations = parse_spec(spec, table.schema, json_columns(table.handle))
     parts = on_splits(spark, plan, partial(partial_of, aggregations=aggregations), _read_settings(table))
     result = finish(merged(parts), aggregations)
     schema: StructType = readable(schema_to_json(normalize(result.schema)))
@@ -213,7 +213,7 @@ def explain(
         print(its.explain(spark, "/data/logs", query="timeout"))
     """
     table = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
-    plan = planning.plan_scan(table.handle, query=query, where=where, columns=columns)
+    plan = plan_scan(table.handle, query=query, where=where, columns=columns)
     parts: list[list[SplitReport]] = on_splits(spark, plan, split_reports, _read_settings(table))
     report = scan_report(plan, [each for part in parts for each in part])
     figures = {field.name: getattr(report, field.name) for field in fields(report)}

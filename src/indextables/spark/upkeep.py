@@ -18,10 +18,11 @@ from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 from indextables.model.report import Progress, silent
-from indextables.operations.delete import DeleteOutcome, DeleteReport, DeleteTask, VectorTask
+from indextables.operations.delete import DeleteReport
 from indextables.operations.jobs import Task
 from indextables.operations.merge import MergeOutcome, MergeReport, MergeTask
 from indextables.operations.purge import BATCH, PurgeReport, PurgeTask
+from indextables.operations.row_removal import DeleteOutcome, DeleteTask, VectorTask
 from indextables.operations.verify import Finding, VerifyReport, VerifyTask
 from indextables.spark.settings import check_workers, has_jvm, with_session
 from indextables.spark.writes import results_accumulator

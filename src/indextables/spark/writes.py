@@ -30,13 +30,14 @@ from indextables.model.arguments import transaction_id
 from indextables.model.column_names import column_names
 from indextables.model.conflicts import Operation
 from indextables.model.predicate import Where
+from indextables.operations.first_write import finish_rows, plan_rows
 from indextables.operations.prose import ProseSample, log_prose_hint
-from indextables.operations.row_write import RowWrite
+from indextables.operations.row_write import RowWrite, WriteRequest
+from indextables.operations.table_write import abandon_rows
 from indextables.spark.overwrites import OVERWRITE_MODE, SESSION_OVERWRITE_MODE, OverwriteRequest, parse_mode
 from indextables.spark.schemas import arrow_schema, quoted
 from indextables.spark.settings import check_workers, has_jvm, session_of, with_session
 from indextables.table.frame_writer import index_settings
-from indextables.table.planning import abandon_rows, finish_rows, plan_rows
 
 _MOST_TASKS = 100_000
 _TARGET_SIZE = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
@@ -109,44 +110,28 @@ class _Lists(AccumulatorParam[list[Any]]):
         return [*value1, *value2]
 
 
+def write_operation(*, overwrite: bool, where: Where | None, dynamic_partitions: bool | None) -> Operation:
+    """Return what a write does. `dynamic_partitions` is what `OverwriteRequest.is_dynamic` returns; None leaves it to the
+    session (`under_overwrite_mode`).
+    """
+    if where is not None and not overwrite:
+        raise InvalidInputError("replaceWhere needs the mode overwrite.")
+    if where is not None or dynamic_partitions:
+        return Operation.REPLACE_WHERE
+    return Operation.OVERWRITE if overwrite else Operation.APPEND
+
+
 def plan_table_write(
     path: str,
     data: pa.Schema,
+    request: WriteRequest,
     *,
-    overwrite: bool = False,
     partition_by: tuple[str, ...] | None = None,
-    replace_where: Where | None = None,
-    dynamic_partitions: bool | None = None,
-    merge_schema: bool = False,
-    overwrite_schema: bool = False,
-    exist_ok: bool = True,
     options: Mapping[str, object] | None = None,
-    user_metadata: str | None = None,
-    txn: tuple[str, int] | None = None,
 ) -> RowWrite:
-    """Check a write against the table, or against what the table will be.
-
-    `dynamic_partitions` is what `OverwriteRequest.is_dynamic` returns; None leaves it to the session
-    (`under_overwrite_mode`).
-    """
-    if replace_where is not None and not overwrite:
-        raise InvalidInputError("replaceWhere needs the mode overwrite.")
-    partly = replace_where is not None or dynamic_partitions
-    operation = Operation.REPLACE_WHERE if partly else Operation.OVERWRITE if overwrite else Operation.APPEND
-    return plan_rows(
-        open_log(path, options),
-        data,
-        options=options,
-        partition_columns=partition_by,
-        operation=operation,
-        where=replace_where,
-        dynamic_partitions=dynamic_partitions,
-        merge_schema=merge_schema,
-        overwrite_schema=overwrite_schema,
-        exist_ok=exist_ok,
-        user_metadata=user_metadata,
-        txn=transaction_id(txn),
-    )
+    """Check a write against the table, or against what the table will be."""
+    transaction_id(request.txn)
+    return plan_rows(open_log(path, options), data, request, options=options, partition_columns=partition_by)
 
 
 def finish(write: RowWrite, added: Sequence[AddAction], *, application: str | None) -> int | None:
@@ -199,25 +184,30 @@ def write(
     schema = arrow_schema(df.schema)
     if text or substring:
         settings = dict(index_settings(path, schema, settings, text=text, substring=substring))
-    request = OverwriteRequest(
+    overwriting = OverwriteRequest(
         "everything" if mode == "overwrite" else "nothing",
         option=_dynamic(dynamic_partition_overwrite, settings),
         session=parse_mode(spark.conf.get(SESSION_OVERWRITE_MODE, None), key=SESSION_OVERWRITE_MODE),
         has_condition=replace_where is not None,
     )
     try:
+        dynamic = overwriting.is_dynamic()
         plan = plan_table_write(
             path,
             schema,
-            overwrite=mode == "overwrite",
+            WriteRequest(
+                operation=write_operation(
+                    overwrite=mode == "overwrite", where=replace_where, dynamic_partitions=dynamic
+                ),
+                where=replace_where,
+                dynamic_partitions=dynamic,
+                merge_schema=merge_schema,
+                exist_ok=mode in ("append", "overwrite"),
+                user_metadata=json.dumps(user_metadata) if isinstance(user_metadata, Mapping) else user_metadata,
+                txn=txn,
+            ),
             partition_by=_names(partition_by),
-            replace_where=replace_where,
-            dynamic_partitions=request.is_dynamic(),
-            merge_schema=merge_schema,
-            exist_ok=mode in ("append", "overwrite"),
             options=settings,
-            user_metadata=json.dumps(user_metadata) if isinstance(user_metadata, Mapping) else user_metadata,
-            txn=txn,
         )
         return run_write(df, plan, settings)
     except TableExistsError:

@@ -10,9 +10,12 @@ import pyarrow as pa
 
 from indextables.errors import InvalidInputError, TableExistsError, TableNotFoundError
 from indextables.model.arguments import names_list
+from indextables.operations import definition
+from indextables.operations.first_write import check_partitioning, create_with_rows
 from indextables.operations.incoming import Incoming, incoming
 from indextables.operations.prose import ProseSample, log_prose_hint
-from indextables.table import definition, planning
+from indextables.operations.row_write import WriteRequest
+from indextables.query.plan import query_fields
 from indextables.table.table import Table
 
 WriteMode = Literal["append", "overwrite", "error", "ignore"]
@@ -66,7 +69,7 @@ def write_table(
         )
     if mode == "ignore":
         return table
-    planning.check_partitioning(table.handle, partitions)
+    check_partitioning(table.handle, partitions)
     check_indexed(table, *columns)
     if mode == "overwrite":
         table.overwrite(data)
@@ -106,19 +109,19 @@ def _create(
     settings = definition.index_options(options, rows.schema, text=text, substring=substring)
     if not definition.has_text_column(rows.schema, settings):
         rows = _suggest_text_column(rows)
-    handle, _ = planning.create_with_rows(
+    handle, _ = create_with_rows(
         path,
         rows,
         partition_columns=partitions,
         options=settings,
-        exist_ok=mode in ("append", "overwrite"),
+        request=WriteRequest(exist_ok=mode in ("append", "overwrite")),
     )
     return Table(handle)
 
 
 def check_indexed(table: Table, text: Sequence[str], substring: Sequence[str]) -> None:
     """Refuse columns that an existing table indexes in another way."""
-    fields = planning.query_fields(table.handle)
+    fields = query_fields(table.handle)
     for argument, names in (("text", text), ("substring", substring)):
         for name in names:
             if name not in table.schema.names:

@@ -27,13 +27,13 @@ from indextables.handle import TableHandle
 from indextables.model.arguments import text
 from indextables.model.predicate import Predicate, Where, all_of, bound_predicate
 from indextables.model.report import Report
+from indextables.query.plan import plan_scan
 from indextables.query.search import TableSearch
 from indextables.query.task import ScanTask, limited
 from indextables.splits.index.table_schema import TableSchema
 from indextables.splits.read.reader import SplitReader
 from indextables.splits.read.table_split import SplitEntry
 from indextables.storage.location import partition_folder
-from indextables.table import planning
 
 if TYPE_CHECKING:
     import duckdb
@@ -59,7 +59,7 @@ def parquet_view(table: TableHandle, directory: Path) -> ParquetView:
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         message = f"{directory} is there already and not an empty folder."
         raise RefusedError(message, hint="Give a new folder; nothing was written.", path=str(directory))
-    plan = planning.plan_scan(table)
+    plan = plan_scan(table)
     if any("\n" in entry.path for entry in plan.splits):
         raise InvalidInputError(f"{table.path} has splits whose names cannot be files.", path=table.path)
     task = ScanTask(plan, table.log.store)
@@ -172,8 +172,8 @@ def lazy_frame(table: TableHandle, *, query: str | None = None, where: Where | N
     import polars as pl  # noqa: PLC0415
     from polars.io.plugins import register_io_source  # noqa: PLC0415
 
-    tree = None if query is None else planning.plan_scan(table, query=query, where=where, columns=()).query
-    first = None if where is None else planning.plan_scan(table, where=where, columns=()).where
+    tree = None if query is None else plan_scan(table, query=query, where=where, columns=()).query
+    first = None if where is None else plan_scan(table, where=where, columns=()).where
 
     def source(
         names: list[str] | None, filter_: pl.Expr | None, rows: int | None, _batch: int | None
@@ -182,7 +182,7 @@ def lazy_frame(table: TableHandle, *, query: str | None = None, where: Where | N
         parts = [p for p in (first, asked) if p is not None]
         both = all_of(parts) if parts else None
         needed = names if names is None or filter_ is None else _columns(names, filter_, table.schema.names)
-        plan = planning.plan_scan(table, query=tree, where=both, columns=needed)
+        plan = plan_scan(table, query=tree, where=both, columns=needed)
         for batch in limited(ScanTask(plan, table.log.store).batches(), None if filter_ is not None else rows):
             frame = pl.from_arrow(batch)
             assert isinstance(frame, pl.DataFrame)
@@ -234,7 +234,7 @@ def _searched(table: TableHandle, queries: pa.ChunkedArray) -> pa.Array:
     """For each query, the rows that match it, as a list of structs."""
     found = []
     for query in queries.to_pylist():
-        plan = planning.plan_scan(table, query=text("query", query))
+        plan = plan_scan(table, query=text("query", query))
         rows = TableSearch.of(plan, score=True).run(table.log.store)
         found.append(rows.combine_chunks())
     whole = pa.concat_tables(found) if found else table.schema.empty_table()

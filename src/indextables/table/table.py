@@ -10,30 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import pyarrow as pa
 
-from indextables.config import named_as_given
-from indextables.config.log import CheckpointSettings, RetentionSettings, StateWriteSettings
-from indextables.config.splits import PrewarmSettings, ReadSettings
-from indextables.config.upkeep import ExpirySettings, MergeSettings, PurgeSettings
 from indextables.errors import InvalidInputError, shown
 from indextables.handle import ENGINE_INFO, TableHandle, older_snapshot, open_log, version_of
 from indextables.inspect import figures, inspection
-from indextables.log.checkpoint.checkpointer import checkpoint_preview
 from indextables.log.checkpoint.state_writer import Compact
 from indextables.log.create import create_table
-from indextables.log.transaction import Changes, Transaction
-from indextables.model import protocol as protocols
+from indextables.log.transaction import Transaction
 from indextables.model.arguments import (
     Moment,
-    byte_size,
-    names_list,
     number,
     text,
-    to_epoch_ms,
-    transaction_id,
     whole_number,
 )
 from indextables.model.calls import checked_calls, class_only
@@ -41,33 +31,38 @@ from indextables.model.conflicts import Operation
 from indextables.model.predicate import Where
 from indextables.model.report import Progress, silent
 from indextables.operations import (
+    alter,
+    append,
+    definition,
     delete,
     drop_partitions,
     drop_table,
+    erase,
+    expire,
     merge,
+    overwrite,
     purge,
+    reindex,
     repair,
     restore,
     tags,
     truncate,
+    update,
+    upsert,
     verify,
 )
+from indextables.operations.checkpoint import write_checkpoint
+from indextables.operations.row_write import WriteRequest
 from indextables.operations.table_transaction import begin_transaction
 from indextables.query import explain as explaining
+from indextables.query import prewarm, search_options, search_pages
 from indextables.query.aggregate import result as aggregation
-from indextables.query.change_feed import ChangeTask, change_feed, changes_between
+from indextables.query.change_feed import read_changes
+from indextables.query.plan import json_columns, plan_scan
+from indextables.query.search_options import ExplainedRows, SearchOptions
 from indextables.query.task import ScanTask, limited
 from indextables.storage.location import check_characters
-from indextables.table import (
-    administration,
-    alter,
-    definition,
-    frames,
-    planning,
-    reindex,
-    row_changes,
-    search_pages,
-)
+from indextables.table import administration, frames
 
 if TYPE_CHECKING:
     import duckdb
@@ -75,11 +70,12 @@ if TYPE_CHECKING:
 
     from indextables.config import Settings
     from indextables.inspect.figures import Plots
-    from indextables.inspect.inspection import Inspection, MetricsReport, Prewarmed
+    from indextables.inspect.inspection import Inspection, MetricsReport
     from indextables.log.cache import CacheStats
     from indextables.log.checkpoint.checkpointer import CheckpointReport, StateReport
     from indextables.model.actions import MetadataAction, ProtocolAction
-    from indextables.operations.delete import DeleteOutcome, DeleteReport, DeleteTask
+    from indextables.operations.alter import Alteration
+    from indextables.operations.delete import DeleteReport
     from indextables.operations.drop_partitions import DropReport
     from indextables.operations.drop_table import DropTableReport
     from indextables.operations.erase import EraseReport
@@ -87,16 +83,18 @@ if TYPE_CHECKING:
     from indextables.operations.merge import MergeOutcome, MergeReport, MergeTask
     from indextables.operations.purge import PurgeReport
     from indextables.operations.rebuild import RepairReport
+    from indextables.operations.reindex import ReindexReport
     from indextables.operations.restore import RestoreReport
+    from indextables.operations.row_removal import DeleteOutcome, DeleteTask
     from indextables.operations.truncate import TruncateReport
+    from indextables.operations.update import UpdateReport
+    from indextables.operations.upsert import UpsertReport, WhenMatched, WhenNotMatched
     from indextables.operations.verify import Finding, VerifyReport, VerifyTask
     from indextables.query.explain import ScanReport
+    from indextables.query.prewarm import Prewarmed
+    from indextables.query.search_pages import SearchPage
     from indextables.table.administration import Administration
-    from indextables.table.alter import Alteration
     from indextables.table.frames import ParquetView
-    from indextables.table.reindex import ReindexReport
-    from indextables.table.row_changes import UpdateReport, UpsertReport
-    from indextables.table.search_pages import SearchPage
 
 T = TypeVar("T", bound="Table")
 
@@ -243,6 +241,7 @@ class Table:
         """
         return self._reader(None, where, columns, limit)
 
+    @overload
     def search(
         self,
         query: str,
@@ -256,27 +255,85 @@ class Table:
         order_by: str | Sequence[str] | None = None,
         search_after: str | None = None,
         highlight: str | Sequence[str] | Mapping[str, Any] | None = None,
-    ) -> pa.Table:
-        """Rows that match `query` and `where`: with a `limit` the best by score (or the first by `order_by`), else all.
+        explain: Literal[False] = False,
+    ) -> pa.Table: ...
 
-        `columns` are those to return; `offset` leaves out so many of the best. `_score` is there when rows are ranked or
-        `score` is asked for; `snippet` names a text column whose marked passage becomes `_snippet`. `order_by` is a column,
-        a path in one or `_score`, or several: "ts desc", ["level", "-ts"]. `search_after` is the token of a `search_page`.
-        `highlight` names text columns whose passages become `_highlight`, with the places of words as data; as a mapping
-        also how many `fragments` of which `length`. Raises QuerySyntaxError, and InvalidInputError for an unknown column.
+    @overload
+    def search(
+        self,
+        query: str,
+        *,
+        where: Where | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        score: bool = False,
+        snippet: str | None = None,
+        order_by: str | Sequence[str] | None = None,
+        search_after: str | None = None,
+        highlight: str | Sequence[str] | Mapping[str, Any] | None = None,
+        explain: Literal[True],
+    ) -> ExplainedRows: ...
 
+    def search(
+        self,
+        query: str,
+        *,
+        where: Where | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        score: bool = False,
+        snippet: str | None = None,
+        order_by: str | Sequence[str] | None = None,
+        search_after: str | None = None,
+        highlight: str | Sequence[str] | Mapping[str, Any] | None = None,
+        explain: bool = False,
+    ) -> pa.Table | ExplainedRows:
+        """Return the rows that match `query` and `where`: with a `limit` the best by score, else all.
+
+        Args:
+            query: Words, "a phrase", column:word, column:>5, AND, OR, NOT.
+            where: A condition that rows must also meet.
+            columns: The columns to return; all if None.
+            limit: How many rows to return: the best by score, or the first by `order_by`.
+            offset: How many of the best rows to leave out.
+            score: Whether to return `_score` for rows that are not ranked.
+            snippet: A text column. Its passage with the words marked is returned as `_snippet`.
+            order_by: A column, a path in one or `_score`, or several: "ts desc", ["level", "-ts"].
+            search_after: The token of a `search_page`: the rows after that page.
+            highlight: Text columns whose passages are returned as `_highlight`, with the positions of the words. As a
+                mapping also how many `fragments` of which `length`.
+            explain: Whether to report what was pruned, opened and read, next to the rows.
+
+        Returns:
+            The rows. With `explain`, an `ExplainedRows` with `rows` and `report`.
+
+        Raises:
+            QuerySyntaxError: The query cannot be parsed.
+            InvalidInputError: A column does not exist, or the arguments do not fit together.
+
+        Example:
             t.search("message:timeout AND level:ERROR", limit=10, snippet="message")
         """
-        shown: dict[str, Any] = {"columns": columns, "score": score, "snippet": snippet, "highlight": highlight}
-        if search_after is not None:
-            if limit is None or offset:
-                raise InvalidInputError("search_after takes a limit, and no offset.", hint="Write limit=100.")
-            ways = {"where": where, "order_by": order_by, **shown}
-            return self.search_page(query, limit=limit, search_after=search_after, **ways).rows
-        search = planning.plan_search(
-            self.handle, query, where=where, limit=limit, offset=offset, order_by=order_by, **shown
+        options = SearchOptions(
+            columns=columns,
+            limit=limit,
+            offset=offset,
+            score=score,
+            snippet=snippet,
+            order_by=order_by,
+            search_after=search_after,
+            highlight=highlight,
+            explain=explain,
         )
-        return search.run(self.handle.log.store)
+        if search_after is None:
+            return search_options.search(self.handle, query, options, where=where)
+        if limit is None or offset:
+            raise InvalidInputError("search_after takes a limit, and no offset.", hint="Write limit=100.")
+        if explain:
+            raise InvalidInputError("explain=True takes no search_after.", hint="Explain the first page.")
+        return search_pages.search_page(self.handle, query, options, where=where).rows
 
     def search_page(
         self,
@@ -300,10 +357,16 @@ class Table:
             page = t.search_page("timeout", order_by=["level", "-ts"], limit=100)
             page = t.search_page("timeout", order_by=["level", "-ts"], limit=100, search_after=page.next)
         """
-        shown = {"columns": columns, "score": score, "snippet": snippet, "highlight": highlight}
-        return search_pages.search_page(
-            self.handle, query, limit=limit, where=where, order_by=order_by, search_after=search_after, **shown
+        options = SearchOptions(
+            columns=columns,
+            limit=limit,
+            score=score,
+            snippet=snippet,
+            order_by=order_by,
+            search_after=search_after,
+            highlight=highlight,
         )
+        return search_pages.search_page(self.handle, query, options, where=where)
 
     def count(self, *, query: str | None = None, where: Where | None = None) -> int:
         """How many rows there are, or match `query` and `where`: from the log or the index, where that is exact.
@@ -319,7 +382,7 @@ class Table:
 
             t.aggregate({"levels": {"terms": {"field": "level"}}}, query="timeout")
         """
-        return aggregation.aggregate_table(self._task(query, where, ()), spec, planning.json_columns(self.handle))
+        return aggregation.aggregate_table(self._task(query, where, ()), spec, json_columns(self.handle))
 
     def explain(
         self, *, query: str | None = None, where: Where | None = None, columns: Sequence[str] | None = None
@@ -339,11 +402,7 @@ class Table:
 
             t.prewarm(columns=["message"], where="day = '2026-11-02'")
         """
-        defaults = self.settings.group(PrewarmSettings)
-        names = self.handle.names.columns(inspection.warmed_columns(self.schema, columns, defaults.fields))
-        strict = self.settings.group(ReadSettings).fail_on_missing_field
-        condition = defaults.partition_filter or None if where is None else where
-        return inspection.prewarm(self._task(where=condition), names, strict=strict)
+        return prewarm.prewarm(self.handle, columns=columns, where=where)
 
     def changes(
         self, from_version: int, to_version: int | None = None, *, columns: Sequence[str] | None = None
@@ -357,10 +416,7 @@ class Table:
 
             for batch in t.changes(12, columns=["id"]): ...
         """
-        first = whole_number("from_version", from_version)
-        last = None if to_version is None else whole_number("to_version", to_version)
-        changes = changes_between(self.handle.log, first, self.version if last is None else last, newest=self.version)
-        return change_feed(self.handle.log, ChangeTask.of(planning.plan_scan(self.handle, columns=columns), changes))
+        return read_changes(self.handle, from_version, to_version, columns=columns)
 
     # The rows for other libraries.
 
@@ -480,10 +536,8 @@ class Table:
 
             t.append(pa.table({"id": [1], "message": ["read timeout"]}))
         """
-        txn = transaction_id(txn)
-        return planning.write_rows(
-            self.handle, data, Operation.APPEND, merge_schema=merge_schema, user_metadata=user_metadata, txn=txn
-        )
+        request = WriteRequest(merge_schema=merge_schema, user_metadata=user_metadata, txn=txn)
+        return append.append(self.handle, data, request)
 
     def overwrite(
         self,
@@ -504,17 +558,14 @@ class Table:
 
             t.overwrite(rows, where="day = '2026-11-02'")
         """
-        operation = Operation.OVERWRITE if where is None and not dynamic_partitions else Operation.REPLACE_WHERE
-        return planning.write_rows(
-            self.handle,
-            data,
-            operation,
+        request = WriteRequest(
             where=where,
             dynamic_partitions=dynamic_partitions,
             merge_schema=merge_schema,
             overwrite_schema=overwrite_schema,
             user_metadata=user_metadata,
         )
+        return overwrite.overwrite(self.handle, data, request)
 
     def delete(
         self,
@@ -534,10 +585,7 @@ class Table:
 
             t.delete(where="user = 7", dry_run=True)
         """
-        report = row_changes.delete_rows(
-            self.handle, where=where, query=query, dry_run=dry_run, progress=progress, execute=execute
-        )
-        return report if dry_run else self.handle.show_newest_after(report)
+        return delete.delete(self.handle, where=where, query=query, dry_run=dry_run, progress=progress, execute=execute)
 
     def update(
         self,
@@ -556,17 +604,15 @@ class Table:
 
             t.update(set={"level": "upper(level)"}, where="day = '2026-11-02'")
         """
-        return row_changes.update(
-            self.handle, set, where=where, query=query, dry_run=dry_run, user_metadata=user_metadata
-        )
+        return update.update(self.handle, set, where=where, query=query, dry_run=dry_run, user_metadata=user_metadata)
 
     def upsert(
         self,
         data: Any,
         *,
         on: Sequence[str],
-        when_matched: row_changes.WhenMatched = "update",
-        when_not_matched: row_changes.WhenNotMatched = "insert",
+        when_matched: WhenMatched = "update",
+        when_not_matched: WhenNotMatched = "insert",
         dry_run: bool = False,
         user_metadata: str | None = None,
     ) -> UpsertReport:
@@ -579,8 +625,15 @@ class Table:
 
             t.upsert(rows, on=["id"])
         """
-        ways = {"when_matched": when_matched, "when_not_matched": when_not_matched}
-        return row_changes.upsert(self.handle, data, on=on, **ways, dry_run=dry_run, user_metadata=user_metadata)
+        return upsert.upsert(
+            self.handle,
+            data,
+            on=on,
+            when_matched=when_matched,
+            when_not_matched=when_not_matched,
+            dry_run=dry_run,
+            user_metadata=user_metadata,
+        )
 
     def drop_partitions(self, where: Where, *, dry_run: bool = False) -> DropReport:
         """Remove every split of the partitions that match `where`, a condition over partition columns, in one version.
@@ -589,14 +642,7 @@ class Table:
 
             t.drop_partitions("day < '2026-01-01'")
         """
-        self.handle.check_writable()
-        newest = self.handle.read_newest()
-        predicate = newest.bind_partitions(where)
-        assert predicate is not None
-        plan = drop_partitions.plan(self.handle.log, predicate)
-        if dry_run:
-            return plan.preview()
-        return self.handle.show_newest_after(drop_partitions.run(plan, self.handle.log, engine_info=ENGINE_INFO))
+        return drop_partitions.drop_partitions(self.handle, where, dry_run=dry_run)
 
     def transaction(
         self,
@@ -641,15 +687,7 @@ class Table:
 
             t.update_metadata(options={"mergeOnWrite.enabled": True}, unset=("merge.targetSize",))
         """
-        given, forgotten = options or {}, names_list("unset", unset)
-        with named_as_given(given):
-            metadata = planning.changed_definition(
-                self.handle, name=name, description=description, options=given, unset=forgotten
-            )
-            version = planning.commit_definition(self.handle, metadata)
-        # How columns are indexed from now on is said here: what the handle was opened with is the past.
-        self.handle.forget_index_options(given)
-        return version
+        return definition.update_metadata(self.handle, name=name, description=description, options=options, unset=unset)
 
     def upgrade_protocol(
         self, *, min_reader_version: int, min_writer_version: int, features: tuple[str, ...] = ()
@@ -660,15 +698,12 @@ class Table:
 
             t.upgrade_protocol(min_reader_version=4, min_writer_version=4)
         """
-        protocol = protocols.raise_protocol(
-            self.protocol,
+        return definition.upgrade_protocol(
+            self.handle,
             min_reader_version=min_reader_version,
             min_writer_version=min_writer_version,
             features=features,
         )
-        if protocol == self.protocol:
-            return None
-        return self.handle.commit(Changes(Operation.PROTOCOL, protocol=protocol, engine_info=ENGINE_INFO))
 
     def reindex(
         self,
@@ -690,7 +725,6 @@ class Table:
 
             t.reindex({"message": "text"}, tokenizer="en_stem")
         """
-        self.handle.check_writable()
         return reindex.reindex(
             self.handle, columns, tokenizer=tokenizer, where=where, dry_run=dry_run, progress=progress, execute=execute
         )
@@ -720,37 +754,18 @@ class Table:
 
             t.merge(target_size="1G", where="day = '2026-11-02'")
         """
-        self.handle.check_writable()
-        newest = self.handle.read_newest()
-        bounds = merge.MergeBounds.of(
-            newest.physical_settings.group(MergeSettings),
-            target_bytes=None if target_size is None else byte_size("target_size", target_size),
-            max_source_splits=max_source_splits,
+        return merge.merge(
+            self.handle,
+            target_size=target_size,
+            where=where,
             max_dest_splits=max_dest_splits,
-            order_by=None if order_by is None else definition.sort_columns(newest, order_by),
-        )
-        now_ms = self.handle.log.now_ms()
-        plan = merge.plan(
-            newest.snapshot,
-            url=self.path,
-            bounds=bounds,
-            now_ms=now_ms,
-            where=newest.bind_partitions(where),
-            only_wrong=rewrite,
-            cooling=rewrite,  # what failed lately may be whole again, and whoever asks for a rewrite is told what is left
-        )
-        if dry_run or not plan.groups:
-            return plan.preview()
-        report = merge.run(
-            plan,
-            self.handle.log,
-            spec=newest.spec,
-            settings=newest.search_settings,
-            execute=execute,
+            max_source_splits=max_source_splits,
+            order_by=order_by,
+            rewrite=rewrite,
+            dry_run=dry_run,
             progress=progress,
-            engine_info=ENGINE_INFO,
+            execute=execute,
         )
-        return self.handle.show_newest_after(report)
 
     def purge(
         self,
@@ -769,21 +784,14 @@ class Table:
 
             t.purge(older_than_hours=48, dry_run=True)
         """
-        self.handle.check_writable()
-        settings = self.settings.group(PurgeSettings)
-        retention = purge.Retention.checked(settings, split_hours=older_than_hours, log_hours=log_retention_hours)
-        plan = purge.plan(self.handle.log, retention=retention, settings=self.settings.group(RetentionSettings))
-        if dry_run:
-            return purge.preview(plan, self.handle.log)
-        report = purge.run(
-            plan,
-            self.handle.log,
-            settings=settings,
-            delete=delete,
+        return purge.purge(
+            self.handle,
+            older_than_hours=older_than_hours,
+            log_retention_hours=log_retention_hours,
+            dry_run=dry_run,
             progress=progress,
-            engine_info=ENGINE_INFO,
+            delete=delete,
         )
-        return self.handle.show_newest_after(report)
 
     def erase(
         self,
@@ -819,11 +827,9 @@ class Table:
         Example:
             t.erase(where="email = 'ada@example.org'", dry_run=True)
         """
-        self.handle.check_writable()
-        report = row_changes.erase_rows(
+        return erase.erase(
             self.handle, where=where, retention_hours=retention_hours, dry_run=dry_run, progress=progress
         )
-        return report if dry_run else self.handle.show_newest_after(report)
 
     def truncate_time_travel(self, *, dry_run: bool = False, progress: Progress = silent) -> TruncateReport:
         """Forget every version but the newest. No split is deleted; those that nobody needs any more wait for a purge.
@@ -832,11 +838,7 @@ class Table:
 
             t.truncate_time_travel(dry_run=True)
         """
-        self.handle.check_writable()
-        plan = truncate.plan(self.handle.log, settings=self.settings.group(RetentionSettings))
-        if dry_run:
-            return plan.preview()
-        return self.handle.show_newest_after(truncate.run(plan, self.handle.log, progress=progress))
+        return truncate.truncate_time_travel(self.handle, dry_run=dry_run, progress=progress)
 
     def restore(
         self, *, version: int | str | None = None, timestamp: Moment | None = None, dry_run: bool = False
@@ -848,13 +850,7 @@ class Table:
 
             t.restore(timestamp="2026-11-01T12:00:00Z")
         """
-        self.handle.check_writable()
-        if (version is None) == (timestamp is None):
-            raise InvalidInputError("Give a version or a timestamp to restore.", version=version)
-        plan = restore.plan(self.handle.log, version=version_of(self.handle.log, version=version, timestamp=timestamp))
-        if dry_run:
-            return plan.preview()
-        return self.handle.show_newest_after(restore.run(plan, self.handle.log, engine_info=ENGINE_INFO))
+        return restore.restore(self.handle, version=version, timestamp=timestamp, dry_run=dry_run)
 
     def expire(
         self,
@@ -873,14 +869,7 @@ class Table:
 
             t.update_metadata(options={"retention.column": "ts", "retention.period": "30 days"}); t.expire(dry_run=True)
         """
-        self.handle.check_writable()
-        newest = self.handle.read_newest()
-        moment = self.handle.log.now_ms() if now is None else to_epoch_ms(now)
-        over = delete.expired_rows(newest.schema, newest.settings.group(ExpirySettings), moment)
-        report = row_changes.delete_rows(
-            self.handle, where=over, query=None, dry_run=dry_run, progress=progress, execute=execute
-        )
-        return report if dry_run else self.handle.show_newest_after(report)
+        return expire.expire(self.handle, now=now, dry_run=dry_run, progress=progress, execute=execute)
 
     def tag(self, name: str, *, version: int | None = None) -> int:
         """Give a version a name, which keeps it: no purge, truncation or cleaning of the log touches it until `untag`.
@@ -914,7 +903,7 @@ class Table:
 
             t.checkpoint()
         """
-        return self._write_state(Compact.AS_NEEDED, dry_run=dry_run)
+        return write_checkpoint(self.handle, Compact.AS_NEEDED, dry_run=dry_run)
 
     def compact(self, *, dry_run: bool = False) -> CheckpointReport:
         """Rewrite the table's state: no removed entries, full manifests, sorted by partition.
@@ -923,7 +912,7 @@ class Table:
 
             t.compact()
         """
-        return self._write_state(Compact.ALL, dry_run=dry_run)
+        return write_checkpoint(self.handle, Compact.ALL, dry_run=dry_run)
 
     def verify(
         self,
@@ -941,17 +930,7 @@ class Table:
 
             assert t.verify(full=True).healthy
         """
-        plan = verify.plan(self.handle.log, full=full)
-        if dry_run:
-            return plan.preview()
-        return verify.run(
-            plan,
-            self.handle.log,
-            spec=self.handle.spec,
-            parallelism=self.settings.group(ReadSettings).parallelism,
-            execute=execute,
-            progress=progress,
-        )
+        return verify.verify(self.handle, full=full, dry_run=dry_run, progress=progress, execute=execute)
 
     @class_only
     def drop(
@@ -1089,23 +1068,8 @@ class Table:
         where: Where | None = None,
         columns: Sequence[str] | None = None,
     ) -> ScanTask:
-        return ScanTask(
-            planning.plan_scan(self.handle, query=query, where=where, columns=columns), self.handle.log.store
-        )
-
-    def _write_state(self, compact: Compact, *, dry_run: bool) -> CheckpointReport:
-        self.handle.check_writable("; only the newest version is checkpointed", hint="Open it without a version.")
-        if not dry_run:
-            return self.handle.show_newest_after(self.handle.log.checkpoint(compact=compact))
-        snapshot = self.handle.log.newest_writable()
-        return checkpoint_preview(
-            snapshot,
-            version=self.handle.log.checkpoint_version(snapshot),
-            compact=compact is Compact.ALL,
-            checkpoint=self.settings.group(CheckpointSettings),
-            writing=self.settings.group(StateWriteSettings),
-        )
+        return ScanTask(plan_scan(self.handle, query=query, where=where, columns=columns), self.handle.log.store)
 
     def _renamed(self, version: int) -> int:
-        """Show the newest version after a tag was given or taken; a table opened at an older one goes on showing that."""
+        """Show the newest version after a tag was given or removed, unless the table was opened at an older one."""
         return version if self.handle.is_pinned else self.handle.show_newest_after(version)

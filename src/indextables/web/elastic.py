@@ -25,12 +25,13 @@ from indextables.errors import InvalidInputError, shown
 from indextables.inspect.figures import column_figures
 from indextables.query.aggregate.result import aggregate_table
 from indextables.query.aggregate.spec import fixed_micros
+from indextables.query.plan import plan_scan, query_fields
 from indextables.query.search import TableSearch
 from indextables.query.task import ScanTask
 from indextables.splits.index.mapping import is_text
 from indextables.splits.query import tree
 from indextables.splits.search.snippets import Snippet, snippets
-from indextables.table import Table, planning
+from indextables.table import Table
 from indextables.web.elastic_aggregations import AggregationRequest
 from indextables.web.exploration import column_mappings, hit_count
 from indextables.web.hit_order import HitOrder, HitPosition, numbers_of, parse_sort
@@ -126,7 +127,7 @@ class ElasticSearch:
     def __init__(self, table: Table, index: str) -> None:
         self.table = table
         self.index = index
-        self.dsl = QueryDsl(planning.query_fields(table.handle), now_ms=table.handle.log.now_ms())
+        self.dsl = QueryDsl(query_fields(table.handle), now_ms=table.handle.log.now_ms())
 
     def search(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Answer `_search`."""
@@ -188,7 +189,7 @@ class ElasticSearch:
             yield figure, _field_type(self.table.schema.field(figure.column).type, figure.index)
 
     def _task(self, query: tree.Query) -> ScanTask:
-        return ScanTask(planning.plan_scan(self.table.handle, query=query, columns=()), self.table.handle.log.store)
+        return ScanTask(plan_scan(self.table.handle, query=query, columns=()), self.table.handle.log.store)
 
     def _hit_request(self, given: Mapping[str, Any]) -> HitRequest:
         """Parse the columns and the order of the hits. They are validated even if the request
@@ -211,7 +212,7 @@ class ElasticSearch:
         needed = {*(wanted.source or ()), *(field.column for field in wanted.fields), *marked, *ordered}
         columns = [name for name in self.table.schema.names if name in needed]
         first_key = ordered[0] if ordered and ordered[0] != _SCORE else None
-        plan = planning.plan_scan(self.table.handle, query=query, columns=columns, order_by=first_key)
+        plan = plan_scan(self.table.handle, query=query, columns=columns, order_by=first_key)
         score = not ordered or _SCORE in ordered or wanted.track_scores
         skipped = first if position is None else first + position.seen
         search = TableSearch.of(plan, limit=size, offset=skipped, score=score, order_by=order.keys)

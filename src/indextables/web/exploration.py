@@ -29,8 +29,9 @@ from indextables.model.predicate import Predicate, all_of, bound_predicate
 from indextables.model.schema import find_column
 from indextables.query.aggregate.result import aggregate_table
 from indextables.query.explain import ScanReport, explain
-from indextables.query.plan import ScanPlan
+from indextables.query.plan import ScanPlan, plan_scan, query_fields
 from indextables.query.search import TableSearch
+from indextables.query.search_pages import PageToken, SearchPage, page_behind
 from indextables.query.task import ScanTask
 from indextables.splits.index.mapping import ColumnMapping, is_text
 from indextables.splits.index.values import plain_texts
@@ -38,8 +39,7 @@ from indextables.splits.query import tree
 from indextables.splits.query.parser import parse
 from indextables.splits.search.order import OrderBy
 from indextables.splits.search.snippets import Span, spans
-from indextables.table import Table, planning
-from indextables.table.search_pages import PageToken, SearchPage, page_behind
+from indextables.table import Table
 from indextables.web.layout import string_list
 
 SIZES = (25, 50, 100, 250)
@@ -244,7 +244,7 @@ class TableView:
         self.view = view
         self.token = PageToken.parse(view.after) if view.after else None
         self.now_ms = table.handle.log.now_ms() if self.token is None else self.token.now_ms
-        fields = planning.query_fields(table.handle)
+        fields = query_fields(table.handle)
         self.query = parse(view.query or "*", fields, now_ms=self.now_ms)
         filters = tuple(parse(text, fields, now_ms=self.now_ms) for text in view.filters)
         self.tree = tree.all_of((self.query, *filters)) if filters else self.query
@@ -385,7 +385,7 @@ class TableView:
         """Repeat the search step by step, and measure each step."""
         clock: dict[str, float] = {}
         with _Timer(clock, "read the query"):
-            parse(self.view.query or "*", planning.query_fields(self.table.handle), now_ms=self.now_ms)
+            parse(self.view.query or "*", query_fields(self.table.handle), now_ms=self.now_ms)
         with _Timer(clock, "plan"):
             search = self._search(limit=self.view.size + 1, offset=self.view.offset)
             task = ScanTask(search.plan, self.table.handle.log.store)
@@ -403,9 +403,7 @@ class TableView:
         return TableSearch.of(plan.by_path(), limit=limit, offset=offset, order_by=self.order)
 
     def _plan(self, columns: Sequence[str], *, order_by: str | None = None) -> ScanPlan:
-        return planning.plan_scan(
-            self.table.handle, query=self.tree, where=self.where, columns=columns, order_by=order_by
-        )
+        return plan_scan(self.table.handle, query=self.tree, where=self.where, columns=columns, order_by=order_by)
 
     def _task(self, columns: Sequence[str]) -> ScanTask:
         return ScanTask(self._plan(columns), self.table.handle.log.store)
@@ -448,9 +446,7 @@ def hit_count(table: Table, query: tree.Query, where: Predicate | None = None) -
     key = table.version, query, where
     count = counts.get(key)
     if count is None:
-        count = ScanTask(
-            planning.plan_scan(table.handle, query=query, where=where, columns=()), table.handle.log.store
-        ).count()
+        count = ScanTask(plan_scan(table.handle, query=query, where=where, columns=()), table.handle.log.store).count()
         if len(counts) >= _MOST_COUNTS:
             counts.clear()
         counts[key] = count
@@ -461,7 +457,7 @@ def column_mappings(table: Table) -> dict[str, ColumnMapping]:
     """Return the index kind of each text and value column, by name. JSON columns are searched by
     path instead.
     """
-    columns = planning.query_fields(table.handle).mapping.columns
+    columns = query_fields(table.handle).mapping.columns
     return {column.name: column for column in columns if column.kind in ("text", "string")}
 
 
@@ -545,7 +541,7 @@ def values_of(table: Table, column: str, start: str = "") -> list[tuple[str, int
             wanted = tree.Regex(tree.Target(column), f"{re.escape(start)}.*", ignore_case=True)
         else:
             wanted = None
-        task = ScanTask(planning.plan_scan(table.handle, query=wanted, columns=()), table.handle.log.store)
+        task = ScanTask(plan_scan(table.handle, query=wanted, columns=()), table.handle.log.store)
         rows = aggregate_table(task, {"value": {"terms": {"field": column, "size": _MOST_COMPLETED}}}).to_pylist()
         found = [(shown_value(row["value"]), row["count"]) for row in rows if row["value"] is not None]
     return [(value, count) for value, count in found if value.lower().startswith(start.lower())]

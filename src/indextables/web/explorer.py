@@ -50,9 +50,9 @@ from indextables.errors import (
     StorageError,
 )
 from indextables.metrics import METRICS
+from indextables.query.search_pages import PageToken
 from indextables.query.task import ENOUGH, ScanTask
 from indextables.table import Table
-from indextables.table.search_pages import PageToken
 from indextables.web import search_page as search_pages
 from indextables.web import table_pages
 from indextables.web.exploration import TableView, View, completions

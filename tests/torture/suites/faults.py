@@ -12,7 +12,7 @@ from unittest.mock import patch
 from indextables import Table
 from indextables.errors import CommitUnknownError, IndexTablesError
 from indextables.log.checkpoint.checkpointer import CHECKPOINTS
-from indextables.table import planning
+from indextables.log.history import log_action_rows
 from indextables.wire import old_checkpoints
 from tests.support.fault_server import FaultServer
 from tests.support.places import StorePlace
@@ -244,7 +244,7 @@ UPKEEP: dict[str, Callable[[Table], Any]] = {
     "compact": lambda table: table.compact(),
     "checkpoint": lambda table: table.checkpoint(),
     "verify": lambda table: table.verify(full=True),
-    "describe": lambda table: (table.state(), table.history(), planning.log_actions(table.handle, include_all=True)),
+    "describe": lambda table: (table.state(), table.history(), log_action_rows(table.handle.log, include_all=True)),
     "dry runs": lambda table: (table.purge(dry_run=True), table.truncate_time_travel(dry_run=True)),
 }
 VERBS = ("append", "append", "append", "delete", "replace", "update", "upsert", "expire", "restore", *UPKEEP)

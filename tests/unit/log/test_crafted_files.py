@@ -27,7 +27,6 @@ from indextables.log.log_files import (
 )
 from indextables.splits.index.tantivy_files import _STORE_FOOTER, with_footer
 from indextables.splits.read.bundle_files import _check_file
-from indextables.table import planning
 from indextables.wire import version_file
 from indextables.wire.avro import assemble
 from indextables.wire.manifest import decode_file_entries
@@ -86,7 +85,7 @@ def test_a_file_of_a_version_that_cannot_be_is_passed_over_and_reported(path: st
 @pytest.mark.parametrize("number", [7, 10**9, MAX_VERSION])
 def test_a_hole_is_an_error_however_wide(path: str, number: int) -> None:
     Path(path, version_path(number)).write_bytes(
-        version_file.encode(planning.versions(Table.open(path).handle, after=0, until=1)[0].actions)
+        version_file.encode(Table.open(path).handle.log.since(0, 1)[0].actions)
     )
     with pytest.raises(LogGapError, match="Version 2 of"):
         Table.open(path)

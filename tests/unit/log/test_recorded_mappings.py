@@ -14,8 +14,9 @@ from indextables.log.log_files import version_path
 from indextables.model.actions import CommitInfo, MetadataAction, ProtocolAction
 from indextables.model.schema_registry import KEY_PREFIX, schema_hash
 from indextables.model.snapshot import CommittedVersion
+from indextables.operations.row_write import WriteRequest
+from indextables.operations.table_write import plan_write
 from indextables.storage.local import LocalStore
-from indextables.table import planning
 from indextables.wire import version_file
 from indextables.wire.version_file import inflate
 from tests.support.rows import ids, rows, table_of
@@ -57,7 +58,7 @@ def test_a_mapping_is_recorded_once_and_named_by_its_hash(tmp_path: Path) -> Non
 def test_forty_splits_of_four_hundred_columns_are_a_small_version(tmp_path: Path) -> None:
     schema = pa.schema([(f"c{n:03}", pa.float64()) for n in range(400)])
     table = Table.create(str(tmp_path), schema=schema)
-    planned = planning.plan_write(table.handle, schema)
+    planned = plan_write(table.handle, schema, WriteRequest())
     (one,) = planned.run(pa.table({name: [1.5] for name in schema.names}, schema=schema).to_batches())
     with table.transaction(check_splits=False) as tx:
         for n in range(40):
@@ -144,7 +145,7 @@ def test_mappings_are_known_in_every_version_and_after_upkeep(tmp_path: Path) ->
 def test_versions_with_mappings_in_every_split_are_read(tmp_path: Path) -> None:
     """As older releases wrote them."""
     table = table_of(tmp_path)
-    planned = planning.plan_write(table.handle, rows([1]).schema)
+    planned = plan_write(table.handle, rows([1]).schema, WriteRequest())
     for number in (1, 2):
         added = planned.run(rows([number]).to_batches())
         body = version_file.encode([CommitInfo(txn_id=f"{number}", timestamp=2_000_000_000_000 + number), *added])
@@ -205,4 +206,4 @@ def test_splits_of_a_version_that_is_refused_are_not_left_behind(
     with pytest.raises(RefusedError):
         table.append(rows([99]))
     assert len(list(tmp_path.glob("splits/*.split"))) == 1
-    assert isinstance(planning.versions(table.handle, after=0, until=1)[0], CommittedVersion)
+    assert isinstance(table.handle.log.since(0, 1)[0], CommittedVersion)

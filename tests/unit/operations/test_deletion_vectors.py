@@ -16,7 +16,7 @@ from indextables.errors import BadFileError, ConflictError, IndexTablesError, Un
 from indextables.model import protocol as protocols
 from indextables.model.actions import AddAction
 from indextables.model.deletion_vector import vector_path, vectors_of
-from indextables.operations.delete import DeleteOutcome, DeleteTask, VectorTask
+from indextables.operations.row_removal import DeleteOutcome, DeleteTask, VectorTask
 from indextables.splits.read.cache import SplitCache
 from indextables.storage import vector_files
 from tests.support.rows import ids, rows, table_of

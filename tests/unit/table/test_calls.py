@@ -16,8 +16,8 @@ from indextables.inspect.figures import Plots
 from indextables.inspect.inspection import Inspection
 from indextables.log.transaction import Transaction
 from indextables.model.calls import checked_call
+from indextables.operations.alter import Alteration
 from indextables.table.administration import Administration
-from indextables.table.alter import Alteration
 
 ANY_TABLE: Any = Table
 any_sql: Any = sql

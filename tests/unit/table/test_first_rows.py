@@ -11,14 +11,18 @@ import pytest
 
 from indextables import Table
 from indextables.errors import ConflictError, InvalidInputError, SchemaMismatchError, TableExistsError
-from indextables.table.planning import create_with_rows
+from indextables.operations.first_write import create_with_rows
+from indextables.operations.row_write import WriteRequest
 
 ROWS = pa.record_batch({"id": [1, 2]})
 
 
-def create(path: str, data: Any, **how: Any) -> tuple[Table, int | None]:
+def create(
+    path: str, data: Any, *, exist_ok: bool = False, user_metadata: str | None = None, **how: Any
+) -> tuple[Table, int | None]:
     """The new table, and the version of its rows."""
-    handle, version = create_with_rows(path, data, **how)
+    request = WriteRequest(exist_ok=exist_ok, user_metadata=user_metadata)
+    handle, version = create_with_rows(path, data, request=request, **how)
     return Table(handle), version
 
 

@@ -11,7 +11,8 @@ import pytest
 from indextables import AddAction, Table
 from indextables.errors import InvalidInputError
 from indextables.log.transaction import Changes
-from indextables.table import planning
+from indextables.operations.row_write import WriteRequest
+from indextables.operations.table_write import plan_write
 
 ROWS = pa.table({"id": [1, 2]})
 BAD_TXNS = [
@@ -48,7 +49,7 @@ def test_a_transaction_id_that_is_none_is_refused_before_anything_is_written(tab
     with pytest.raises(InvalidInputError, match="txn"):
         table.transaction(txn=txn)
     with pytest.raises(InvalidInputError, match="txn"):
-        planning.plan_write(table.handle, ROWS.schema, txn=txn)
+        plan_write(table.handle, ROWS.schema, WriteRequest(txn=txn))
     assert files_of(table) == before
 
 

@@ -11,8 +11,9 @@ import pytest
 
 from indextables import Table
 from indextables.errors import ConflictError, InvalidInputError, QuerySyntaxError, SchemaMismatchError
+from indextables.operations import upsert
+from indextables.operations.row_change import RowChange
 from indextables.splits.search.match import find_rows
-from indextables.table import row_changes
 from tests.support.rows import ids, rows, table_of
 
 MODES = ["auto", "vector", "rewrite"]
@@ -167,7 +168,7 @@ def test_a_text_key_is_found_by_the_index(tmp_path: Path, monkeypatch: pytest.Mo
         asked.append(query)
         return find_rows(split, query)
 
-    monkeypatch.setattr(row_changes, "find_rows", noted)
+    monkeypatch.setattr(upsert, "find_rows", noted)
     source = pa.table({"level": ["WARN", "NONE"], "message": ["changed", "new"]})
     report = table.upsert(source, on=["level"])
     assert (report.updated_rows, report.inserted_rows, len(asked)) == (10, 1, 1)
@@ -176,14 +177,14 @@ def test_a_text_key_is_found_by_the_index(tmp_path: Path, monkeypatch: pytest.Mo
 
 def between(monkeypatch: pytest.MonkeyPatch, act: Any) -> None:
     """Something that another does after the rows were read and before they are committed, once."""
-    commit = row_changes.RowChange.commit
+    commit = RowChange.commit
 
     def late(self: Any, *given: Any, **more: Any) -> Any:
-        monkeypatch.setattr(row_changes.RowChange, "commit", commit)
+        monkeypatch.setattr(RowChange, "commit", commit)
         act()
         return commit(self, *given, **more)
 
-    monkeypatch.setattr(row_changes.RowChange, "commit", late)
+    monkeypatch.setattr(RowChange, "commit", late)
 
 
 def test_others_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,10 +21,11 @@ from indextables.log.log_files import version_of, version_path
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import CommitInfo, MetadataAction
 from indextables.model.protocol import NEW_TABLE_PROTOCOL
+from indextables.operations.row_write import WriteRequest
+from indextables.operations.table_write import finish_write, plan_write
 from indextables.storage.local import LocalStore
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import PutOutcome, Store
-from indextables.table import planning
 from indextables.testing.faulty_store import StoreWrapper
 from indextables.wire import version_file
 from tests.support.places import StorePlace
@@ -85,11 +86,11 @@ def test_a_handle_of_a_table_that_was_created_again_is_refused(tmp_path: Path, v
 
 def test_a_write_that_was_planned_for_the_table_before_is_refused(tmp_path: Path) -> None:
     root = tmp_path / "t"
-    planned = planning.plan_write(table_of(root, appends=1).handle, rows([9]).schema)
+    planned = plan_write(table_of(root, appends=1).handle, rows([9]).schema, WriteRequest())
     recreated(root)
     added = planned.run(rows([9]).to_batches())
     with pytest.raises(ConflictError, match="another one than before"):
-        planning.finish_write(Table.open(str(root)).handle, planned, added)
+        finish_write(Table.open(str(root)).handle, planned, added)
     assert content(root)[0] == 1
 
 

@@ -36,8 +36,9 @@ from indextables.cli.rows_in.files import STDIN, RowFiles
 from indextables.cli.rows_in.rotated_files import Key, LogFile, Position, Positions, key_of, rotated_files
 from indextables.errors import IndexTablesError, InvalidInputError, TableNotFoundError
 from indextables.model.report import Progress
+from indextables.operations.first_write import create_with_rows
+from indextables.operations.row_write import WriteRequest
 from indextables.table import Table
-from indextables.table.planning import create_with_rows
 
 _LINE_FORMATS = ("text", "jsonl")
 _IDLE_LOOKS, _IDLE_AT_LEAST_S = 5, 0.5
@@ -81,8 +82,7 @@ class RowTarget(Struct, frozen=True):
                 data,
                 partition_columns=list(self.partition_by),
                 options=self.table_options(),
-                user_metadata=self.note,
-                exist_ok=True,
+                request=WriteRequest(user_metadata=self.note),
             )
             return Table(created), version
 

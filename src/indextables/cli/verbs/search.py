@@ -32,10 +32,12 @@ from indextables.config.indexing import IndexingSettings
 from indextables.errors import ConflictError, InvalidInputError
 from indextables.model.conflicts import files_of_new_rows
 from indextables.model.file_list import from_actions
-from indextables.query.plan import ScanPlan, entries
+from indextables.query import search_options
+from indextables.query.plan import ScanPlan, entries, plan_scan
 from indextables.query.search import TableSearch
+from indextables.query.search_options import ExplainedRows, SearchOptions
 from indextables.splits.search.snippets import Snippet
-from indextables.table import Table, planning
+from indextables.table import Table
 
 SCORE, SNIPPET = "_score", "_snippet"
 _START, _END = "<b>", "</b>"
@@ -68,6 +70,16 @@ def show(matches: pa.Table, *, snippet_column: str | None, as_json: bool) -> Non
             _on_terminal(row, snippet_column)
     else:
         output.rows(_remove_marks(matches), as_json=False)
+
+
+def show_explained(found: ExplainedRows, *, snippet_column: str | None, as_json: bool) -> None:
+    """Print the matches of a search and its report: one JSON object, or the report on stderr."""
+    if as_json:
+        rows = found.rows.to_pylist(maps_as_pydicts="lossy")
+        output.value({"rows": rows, "report": found.report.to_dict()}, as_json=True)
+        return
+    show(found.rows, snippet_column=snippet_column, as_json=False)
+    output.note(str(found.report))
 
 
 def _on_terminal(row: Mapping[str, Any], snippet_column: str | None) -> None:
@@ -129,7 +141,7 @@ def follow(
                 version=table.version,
             )
         if newest.version > table.version:
-            plan = planning.plan_scan(newest.handle, query=query, where=where, columns=columns)
+            plan = plan_scan(newest.handle, query=query, where=where, columns=columns)
             matches = new_matches(newest, plan, after=table.version, snippet=snippet)
             if matches.num_rows:
                 yield matches
@@ -139,7 +151,7 @@ def follow(
 
 def new_matches(table: Table, plan: ScanPlan, *, after: int, snippet: str | None) -> pa.Table:
     """Return the matches among rows that were added after a version, in their order of arrival."""
-    files = [f for v in planning.versions(table.handle, after=after, until=table.version) for f in files_of_new_rows(v)]
+    files = [f for v in table.handle.log.since(after, table.version) for f in files_of_new_rows(v)]
     splits = entries(from_actions(files))
     search = TableSearch.of(plan.with_splits(splits), snippet=None if snippet is None else Snippet(snippet))
     return search.run()
@@ -173,6 +185,7 @@ def search(
     interval: Annotated[
         float, typer.Option(metavar="SECONDS", min=0.05, help="How often --follow reads the table.")
     ] = 1.0,
+    explain: Annotated[bool, typer.Option("--explain", help="Also report what was pruned and read.")] = False,
     version_as_of: VersionAsOf = None,
     timestamp_as_of: TimestampAsOf = None,
     option: Settings = None,
@@ -186,18 +199,28 @@ def search(
     table = open_table(path, option, version_as_of, timestamp_as_of)
     if follow_new and (version_as_of is not None or timestamp_as_of is not None):
         raise InvalidInputError("An older version does not grow.", hint="Leave out --follow, or the version.")
+    if follow_new and explain:
+        raise InvalidInputError("--explain and --follow exclude each other.", hint="Leave out one of them.")
     names = names_of(columns)
     wants_snippet = (json or output.is_terminal()) and order_by is None and not every
     snippet_column = snippet or (first_text_column(table) if wants_snippet else None)
-    matches = table.search(
+    found = search_options.search(
+        table.handle,
         query,
+        SearchOptions(
+            columns=names,
+            limit=None if every else limit,
+            offset=offset,
+            snippet=snippet_column,
+            order_by=order_by,
+            explain=explain,
+        ),
         where=where,
-        columns=names,
-        limit=None if every else limit,
-        offset=offset,
-        snippet=snippet_column,
-        order_by=order_by,
     )
+    if isinstance(found, ExplainedRows):
+        show_explained(found, snippet_column=snippet_column, as_json=json)
+        return
+    matches = found
     if follow_new:
         show_as_they_come(matches, snippet_column=snippet_column, as_json=json, first=True)
         for later in follow(table, query, where=where, columns=names, snippet=snippet_column, interval=interval):

@@ -35,11 +35,11 @@ from indextables.operations.erase import EraseReport
 from indextables.operations.merge import MergeReport
 from indextables.operations.purge import PurgeReport
 from indextables.operations.rebuild import RepairReport
+from indextables.operations.reindex import ReindexReport
 from indextables.operations.restore import RestoreReport
 from indextables.operations.truncate import TruncateReport
 from indextables.operations.verify import VerifyReport
 from indextables.table import Table, verify_table
-from indextables.table.reindex import ReindexReport
 
 app = typer.Typer()
 _UPKEEP = "Upkeep"

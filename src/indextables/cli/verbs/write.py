@@ -38,10 +38,11 @@ from indextables.config.values import parse_bool
 from indextables.errors import InvalidInputError, UnsupportedError, nearest
 from indextables.model.report import Progress
 from indextables.model.schema import field_from_json
+from indextables.operations.alter import default_from_text
 from indextables.operations.delete import DeleteReport
+from indextables.operations.update import UpdateReport
+from indextables.operations.upsert import WhenMatched, WhenNotMatched
 from indextables.table import Table
-from indextables.table.alter import default_from_text
-from indextables.table.row_changes import UpdateReport, WhenMatched, WhenNotMatched
 
 INDEX_KINDS = {"text": "text", "ip": "ip", "json": "json"}
 """Type names that declare how a string is indexed."""

@@ -19,14 +19,14 @@ from indextables.config import PREFIX
 from indextables.errors import InvalidInputError, TableExistsError, TableNotFoundError, UnsupportedError
 from indextables.handle import open_log
 from indextables.model.schema_registry import KEY_PREFIX
+from indextables.operations.definition import index_options
+from indextables.operations.first_write import finish_rows, plan_definition
 from indextables.operations.row_write import RowWrite
 from indextables.spark.schemas import arrow_schema
 from indextables.spark.settings import bare
 from indextables.spark.source.options import SPARKS_OWN, SourceOptions, with_column_case
 from indextables.table import Table
-from indextables.table.definition import index_options
 from indextables.table.frame_writer import check_indexed
-from indextables.table.planning import finish_rows, plan_definition
 
 OPTION_PREFIX = "option."
 INDEX_WORDS = ("text", "substring")

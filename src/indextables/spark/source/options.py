@@ -19,7 +19,7 @@ from indextables.config.values import integer, parse_bool, parse_size
 from indextables.errors import InvalidInputError, UnknownOptionError, nearest
 from indextables.model.predicate import Predicate, all_of, bound_predicate, parse
 from indextables.model.schema import SCORE, SNIPPET, find_column, is_partitionable
-from indextables.query.plan import ScanPlan, SearchOperator, output_columns, physical_query, searched
+from indextables.query.plan import ScanPlan, SearchOperator, output_columns, physical_query, plan_scan, searched
 from indextables.query.search import TableSearch
 from indextables.spark.schemas import readable, with_path
 from indextables.spark.settings import HADOOP, bare, file_system_settings, unknown_in_session
@@ -30,7 +30,7 @@ from indextables.splits.query.tree import AllRows, Query
 from indextables.splits.search.order import OrderBy
 from indextables.splits.search.search import SearchRequest
 from indextables.splits.search.snippets import Snippet
-from indextables.table import Table, planning
+from indextables.table import Table
 
 T = TypeVar("T")
 
@@ -274,7 +274,7 @@ class ReadRequest(Struct, frozen=True):
     def plan(self, table: Table, columns: Sequence[str] | None, *, order_by: str | None = None) -> ScanPlan:
         """The scan that finds the rows."""
         query, where = self._conditions(table)
-        return planning.plan_scan(table.handle, query=query, where=where, columns=columns, order_by=order_by)
+        return plan_scan(table.handle, query=query, where=where, columns=columns, order_by=order_by)
 
     def first(self, table: Table, columns: Sequence[str]) -> TableSearch | None:
         """The search for the first rows by a column; None if nothing but all rows will do."""

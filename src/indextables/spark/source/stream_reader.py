@@ -55,7 +55,7 @@ from indextables.query.change_feed import (
     changes_of,
     row_digests,
 )
-from indextables.query.plan import ScanPlan, entries
+from indextables.query.plan import ScanPlan, entries, plan_scan
 from indextables.query.task import ScanTask
 from indextables.spark.compat import (
     STREAMS_HAVE_LIMITS,
@@ -71,7 +71,7 @@ from indextables.spark.source.options import ReadRequest, SourceOptions
 from indextables.spark.source.reader import Frame, SplitGroup, open_table, task_groups, worker_store
 from indextables.splits.read.table_split import SplitEntry
 from indextables.storage.spec import StoreSpec, open_store
-from indextables.table import Table, planning
+from indextables.table import Table
 
 
 class StreamOptions(Struct, frozen=True):
@@ -119,7 +119,7 @@ class StreamOptions(Struct, frozen=True):
 
     def plan(self, table: Table, columns: Sequence[str]) -> ScanPlan:
         """The scan that finds the rows."""
-        return planning.plan_scan(table.handle, query=self.request.query, where=self.request.where, columns=columns)
+        return plan_scan(table.handle, query=self.request.query, where=self.request.where, columns=columns)
 
     def check(self, table: Table) -> None:
         """Refuse what this table cannot answer: told where the stream is asked for, not in the trace of a query."""
@@ -360,7 +360,7 @@ class StreamFiles:
         elif start.txn is not None:
             self._check_history(table, start)
         if until > start.version:
-            for version in planning.versions(table.handle, after=start.version, until=until):
+            for version in table.handle.log.since(start.version, until):
                 version_start = Offset(version.version, 0, table=table.metadata.id, txn=version.info.txn_id)
                 yield from _numbered(self._files_of(version), version_start)
 
@@ -382,7 +382,7 @@ class StreamFiles:
     def _check_history(self, table: Table, offset: Offset) -> CommittedVersion | None:
         """The version of an offset; ConflictError if it is not the one that was read, None if it is not there any more."""
         try:
-            version = planning.versions(table.handle, after=offset.version - 1, until=offset.version)[0]
+            version = table.handle.log.since(offset.version - 1, offset.version)[0]
         except VersionNotFoundError:
             return None
         if offset.txn not in (None, version.info.txn_id):
@@ -536,7 +536,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _changed_rows(self, table: Table, changes: Sequence[Change]) -> list[ChangedRows]:
         told = {field.name for field in FEED_FIELDS}
         columns = [name for name in self._schema.names if name not in told]
-        plan = planning.plan_scan(table.handle, columns=columns)
+        plan = plan_scan(table.handle, columns=columns)
         return [ChangedRows(ChangeTask.of(plan, [change])) for change in changes]
 
     @plain_errors
@@ -569,7 +569,7 @@ class ChangeReader(DataSourceReader):
         changes = changes_between(table.handle.log, *self._versions(table), newest=table.version)
         each = -(-len(changes) // (2 * (self._options.number("parallelism") or _TASKS))) or 1
         parts = [changes[start : start + each] for start in range(0, len(changes), each)]
-        plan = planning.plan_scan(table.handle, columns=columns)
+        plan = plan_scan(table.handle, columns=columns)
         return [ChangedRows(ChangeTask.of(plan, part)) for part in parts]
 
     def _versions(self, table: Table) -> tuple[int, int]:

@@ -35,8 +35,9 @@ from indextables.handle import open_log
 from indextables.model.actions import AddAction
 from indextables.model.conflicts import Operation
 from indextables.model.predicate import Where, all_of
+from indextables.operations.first_write import with_options
 from indextables.operations.prose import ProseSample, log_prose_hint
-from indextables.operations.row_write import RowWrite
+from indextables.operations.row_write import RowWrite, WriteRequest
 from indextables.spark.compat import DataSourceStreamArrowWriter
 from indextables.spark.error_texts import plain_errors
 from indextables.spark.overwrites import (
@@ -51,10 +52,9 @@ from indextables.spark.settings import bare, known_settings
 from indextables.spark.source.definitions import TableDefinition, plan_defined_write
 from indextables.spark.source.filters import parse_filters
 from indextables.spark.source.options import SourceOptions, with_column_case
-from indextables.spark.writes import abandon, finish, plan_table_write
+from indextables.spark.writes import abandon, finish, plan_table_write, write_operation
 from indextables.table import Table
 from indextables.table.frame_writer import index_settings
-from indextables.table.planning import with_options
 
 G = TypeVar("G", bound=SettingsGroup)
 
@@ -127,15 +127,17 @@ def plan_source_write(
         # Not the path in the schema: the rows of an INSERT ... SELECT carry the path of the table they come from.
         options.required_path(),
         arrow_schema(schema),
-        overwrite=overwrite,
+        WriteRequest(
+            operation=write_operation(overwrite=overwrite, where=replace_where, dynamic_partitions=dynamic),
+            where=replace_where,
+            dynamic_partitions=dynamic,
+            merge_schema=options.flag("mergeSchema"),
+            overwrite_schema=options.flag("overwriteSchema"),
+            user_metadata=options.text("userMetadata"),
+            txn=_transaction_id(options),
+        ),
         partition_by=partition_columns,
-        replace_where=replace_where,
-        dynamic_partitions=dynamic,
-        merge_schema=options.flag("mergeSchema"),
-        overwrite_schema=options.flag("overwriteSchema"),
         options=settings,
-        user_metadata=options.text("userMetadata"),
-        txn=_transaction_id(options),
     )
 
 
@@ -224,7 +226,7 @@ def commit_splits(
     application = next((part.application for part in parts if part.application), None)
     log_prose_hint(next((part.prose for part in parts if part.prose), None))
     return finish(
-        replace(write, txn=txn or write.txn, mark=mark),
+        write.with_request(txn=txn or write.request.txn, mark=mark),
         [action for part in parts for action in part.added],
         application=application,
     )
@@ -268,7 +270,7 @@ class TableStreamWriter(DataSourceStreamArrowWriter):
         query = next((part.query_id for part in parts if part.query_id), None)
         if query is None:
             raise IndexTablesError("Spark did not say which streaming query a batch belongs to.", batch=batchId)
-        if self._plan.operation is Operation.APPEND and not any(part.added for part in parts):
+        if self._plan.request.operation is Operation.APPEND and not any(part.added for part in parts):
             return
         mark = None if self._checkpoint is None else (f"checkpoint {self._checkpoint}", _number(query))
         try:
@@ -294,7 +296,12 @@ class TableStreamWriter(DataSourceStreamArrowWriter):
                 batch=batch,
             )
         before = None if mark is None else recorded.get(mark[0])
-        if mark is None or before is None or before.version == mark[1] or self._plan.operation is not Operation.APPEND:
+        if (
+            mark is None
+            or before is None
+            or before.version == mark[1]
+            or self._plan.request.operation is not Operation.APPEND
+        ):
             return
         raise RefusedError(
             f"The checkpoint folder {self._checkpoint} was made anew: another query wrote to {self._plan.spec.url} from it, "

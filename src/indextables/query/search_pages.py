@@ -11,12 +11,13 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated
 
 import msgspec
 import pyarrow as pa
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from indextables.errors import InvalidInputError, VersionNotFoundError
 from indextables.handle import TableHandle, older_snapshot, open_log
@@ -24,8 +25,8 @@ from indextables.model.arguments import text, whole_number
 from indextables.model.predicate import Where
 from indextables.model.values import decode_value, encode_value
 from indextables.query.search import PageEnd, TableSearch
+from indextables.query.search_options import SearchOptions, plan_search
 from indextables.splits.search.order import key_types
-from indextables.table import planning
 
 
 class SearchPage(Struct, frozen=True):
@@ -72,29 +73,20 @@ class PageToken(Struct, frozen=True, forbid_unknown_fields=True):
         return PageEnd(pa.table(keys), self.split, self.row)
 
 
-def search_page(
-    table: TableHandle,
-    query: str,
-    *,
-    limit: int,
-    where: Where | None,
-    order_by: str | Sequence[str] | None,
-    search_after: str | None,
-    **shown: Any,
-) -> SearchPage:
-    """One page of the rows that match, the first one or that behind a token; what is `shown` is as for a search."""
-    token = None if search_after is None else PageToken.parse(text("search_after", search_after))
-    paged = table if token is None else _at(table, token)
+def search_page(table: TableHandle, query: str, options: SearchOptions, *, where: Where | None) -> SearchPage:
+    """Return the first page of a search, or the page after the token in `options.search_after`."""
+    token = None
+    if options.search_after is not None:
+        token = PageToken.parse(text("search_after", options.search_after))
+    paged = table if token is None else _open_version(table, token)
     now_ms = paged.log.now_ms() if token is None else token.now_ms
-    rows = whole_number("limit", limit, low=1)
-    search = planning.plan_search(
-        paged, query, where=where, limit=rows, order_by=order_by, paged=True, now_ms=now_ms, **shown
-    )
+    rows = whole_number("limit", options.limit, low=1)
+    search = plan_search(paged, query, replace(options, limit=rows), where=where, paged=True, now_ms=now_ms)
     return page_behind(paged, search, token, now_ms=now_ms)
 
 
-def _at(table: TableHandle, token: PageToken) -> TableHandle:
-    """The table at the version of a token."""
+def _open_version(table: TableHandle, token: PageToken) -> TableHandle:
+    """Return the table at the version of a token."""
     if token.table != table.snapshot.metadata.id:
         hint = "Search the table that the page was of, or begin anew without search_after."
         raise InvalidInputError(f"The token is of another table than {table.path}.", hint=hint)

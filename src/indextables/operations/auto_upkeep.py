@@ -28,6 +28,7 @@ from indextables.model.conflicts import Operation
 from indextables.model.predicate import bind
 from indextables.model.report import Progress
 from indextables.operations import delete, jobs, merge, purge
+from indextables.operations.expire import expired_rows
 
 if TYPE_CHECKING:
     from indextables.operations.merge import MergeBounds
@@ -36,7 +37,7 @@ _WRITES = (Operation.APPEND, Operation.OVERWRITE, Operation.REPLACE_WHERE)
 logger = logging.getLogger(__name__)
 
 
-def keep_in_order(table: TableHandle, version: int) -> None:
+def run_after_write(table: TableHandle, version: int) -> None:
     """Do what the settings of a table ask for after rows were committed as a version."""
     merging = table.settings.group(MergeOnWriteSettings)
     purging = table.settings.group(PurgeOnWriteSettings)
@@ -58,7 +59,7 @@ def _expire_after_write(table: TableHandle) -> None:
     settings = newest.settings.group(ExpirySettings)
     if not settings.on_write or not settings.column:
         return
-    over = bind(delete.expired_rows(newest.schema, settings, table.log.now_ms()), newest.schema)
+    over = bind(expired_rows(newest.schema, settings, table.log.now_ms()), newest.schema)
     plan = delete.plan(newest.snapshot, url=table.path, where=newest.names.predicate(over))
     if not plan.removed_splits and not plan.candidates:
         return
@@ -69,7 +70,6 @@ def _expire_after_write(table: TableHandle) -> None:
         spec=table.spec,
         settings=newest.search_settings,
         execute=execute,
-        engine_info=ENGINE_INFO,
     )
     table.show_newest_after(report)
 

@@ -16,9 +16,12 @@ from indextables.config.indexing import IndexingSettings
 from indextables.config.registry import declared, is_news
 from indextables.config.upkeep import ExpirySettings, MergeSettings
 from indextables.errors import InvalidInputError, nearest
-from indextables.handle import TableHandle
+from indextables.handle import ENGINE_INFO, TableHandle
+from indextables.log.transaction import Changes
+from indextables.model import protocol as protocols
 from indextables.model.actions import MetadataAction
 from indextables.model.arguments import names_list, unexpected
+from indextables.model.conflicts import Operation, layout
 from indextables.model.schema import (
     check_partition_columns,
     check_schema,
@@ -28,8 +31,9 @@ from indextables.model.schema import (
     schema_from_json,
     schema_to_json,
 )
-from indextables.model.schema_registry import KEY_PREFIX
-from indextables.operations import clustering, delete
+from indextables.model.schema_registry import KEY_PREFIX, without_registry
+from indextables.operations import clustering
+from indextables.operations.expire import check_retention
 from indextables.splits.index.live_indexing import LiveIndexing, same_terms
 from indextables.splits.index.mapping import DocMapping, check_compatible
 from indextables.splits.index.table_schema import TableSchema
@@ -183,7 +187,7 @@ def check_indexing(columns: TableSchema, configuration: Mapping[str, str]) -> No
             )
     QueryFields.of(columns, settings)
     clustering.sort_columns(columns.stored, settings.group(MergeSettings).cluster_by)
-    delete.check_retention(columns.schema, settings.group(ExpirySettings))
+    check_retention(columns.schema, settings.group(ExpirySettings))
 
 
 def check_same_index(columns: TableSchema, before: LiveIndexing, after: Mapping[str, str]) -> None:
@@ -207,3 +211,81 @@ def check_same_index(columns: TableSchema, before: LiveIndexing, after: Mapping[
             )
     undecided = {*before.disputed, *(before.followed - named)}
     check_compatible(old_mapping, DocMapping(tuple(c for c in new_mapping.columns if c.name not in undecided)))
+
+
+def set_properties(
+    table: TableHandle,
+    *,
+    options: Mapping[str, object],
+    properties: Mapping[str, str],
+    unset: Sequence[str] = (),
+    description: str | None = None,
+) -> int | None:
+    """Change the settings of a table, and words of users beside them; returns the version, None if nothing changed."""
+    known = {*(table.metadata.configuration or {})}
+    forgotten = [key for key in unset if key in known or config.is_setting(key)]
+    with config.named_as_given(options):
+        changed = changed_definition(table, description=description, options=options, unset=forgotten)
+        return commit_definition(table, replace(changed, configuration={**(changed.configuration or {}), **properties}))
+
+
+def changed_definition(
+    table: TableHandle,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    options: Mapping[str, object],
+    unset: Sequence[str],
+) -> MetadataAction:
+    """The metadata of a table with another name, description or settings, which name columns as people do."""
+    names = table.names
+    return changed_metadata(
+        without_registry(table.snapshot.metadata),
+        name=name,
+        description=description,
+        options=names.options(options),
+        unset=tuple(names.options(dict.fromkeys(unset))),
+    )
+
+
+def commit_definition(table: TableHandle, metadata: MetadataAction) -> int | None:
+    """Commit metadata that fits the rows that are there; returns the version, None if nothing changed."""
+    old = without_registry(table.snapshot.metadata)
+    if metadata == old:
+        return None
+    check_change(table, metadata)
+    reindexes = layout(metadata) != layout(old)
+    return table.commit(Changes(Operation.METADATA, metadata=metadata, reindexes=reindexes, engine_info=ENGINE_INFO))
+
+
+def update_metadata(
+    table: TableHandle,
+    *,
+    name: str | None,
+    description: str | None,
+    options: Mapping[str, object] | None,
+    unset: Sequence[str],
+) -> int | None:
+    """Change the name, the description or the configuration. See `Table.update_metadata`."""
+    given, forgotten = options or {}, names_list("unset", unset)
+    with config.named_as_given(given):
+        metadata = changed_definition(table, name=name, description=description, options=given, unset=forgotten)
+        version = commit_definition(table, metadata)
+    # The table defines from now on how columns are indexed; what the handle was opened with is older.
+    table.forget_index_options(given)
+    return version
+
+
+def upgrade_protocol(
+    table: TableHandle, *, min_reader_version: int, min_writer_version: int, features: Sequence[str]
+) -> int | None:
+    """Raise the protocol. See `Table.upgrade_protocol`."""
+    protocol = protocols.raise_protocol(
+        table.protocol,
+        min_reader_version=min_reader_version,
+        min_writer_version=min_writer_version,
+        features=tuple(features),
+    )
+    if protocol == table.protocol:
+        return None
+    return table.commit(Changes(Operation.PROTOCOL, protocol=protocol, engine_info=ENGINE_INFO))

@@ -44,11 +44,11 @@ from indextables.model.schema import (
 )
 from indextables.model.schema_registry import without_registry
 from indextables.model.values import decode_value
+from indextables.operations import definition
+from indextables.query.plan import plan_scan
 from indextables.query.task import ScanTask
 from indextables.splits.index.mapping import INDEX_KEY, DocMapping, decision
 from indextables.splits.index.table_schema import TableSchema
-from indextables.table import definition
-from indextables.table.planning import plan_scan
 
 if TYPE_CHECKING:
     from indextables.model.actions import MetadataAction

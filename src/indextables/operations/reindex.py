@@ -25,9 +25,8 @@ from indextables.model.predicate import Where, partition_predicate
 from indextables.model.report import Progress, Report, counted, was
 from indextables.model.schema import find_column, schema_from_json
 from indextables.model.schema_registry import without_registry
-from indextables.operations import jobs, merge
+from indextables.operations import definition, jobs, merge
 from indextables.splits.index.mapping import INDEX_KEY, decided_columns, decision
-from indextables.table import definition
 
 if TYPE_CHECKING:
     from indextables.operations.jobs import Execute
