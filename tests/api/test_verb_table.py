@@ -19,7 +19,6 @@ from indextables.log.log_files import version_path
 from indextables.model.actions import ProtocolAction
 from indextables.storage import spec
 from indextables.storage.store import ObjectInfo, PutOutcome, Store
-from indextables.testing.faulty_store import StoreWrapper
 from indextables.wire import version_file
 from tests.api.verbs import (
     CHANGES,
@@ -32,6 +31,7 @@ from tests.api.verbs import (
     public_names,
     rows,
 )
+from tests.support.faulty_store import StoreWrapper
 from tests.support.stores import age, contents
 
 EVERY = [pytest.param(change, id=f"{way}: {change.name}") for way, changes in CHANGES.items() for change in changes]

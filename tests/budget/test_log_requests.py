@@ -9,7 +9,7 @@ import pytest
 from indextables.log.commit import MOST_FOLLOWED
 from indextables.storage.local import LocalStore
 from indextables.storage.store import PutOutcome
-from indextables.testing.faulty_store import CountingStore, StoreWrapper
+from tests.support.faulty_store import CountingStore, StoreWrapper
 from tests.support.tables import append, create_on, live, open_on
 
 

@@ -12,7 +12,7 @@ from indextables.splits.format.source import LocalSource, open_source
 from indextables.splits.read.cache import SplitCache
 from indextables.splits.read.reader import SplitReader
 from indextables.splits.read.split_description import describe_split
-from indextables.testing.faulty_store import CountingStore
+from tests.support.faulty_store import CountingStore
 from tests.support.places import StorePlace
 from tests.support.splits import log_rows, rows_with, term_rows, write_file
 

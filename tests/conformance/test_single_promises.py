@@ -53,11 +53,11 @@ from indextables.splits.read.reader import SplitReader
 from indextables.storage.local import LocalStore
 from indextables.storage.store import ObjectInfo, PutOutcome
 from indextables.table import verify_table
-from indextables.testing.faulty_store import StoreWrapper
 from indextables.wire import version_file
 from indextables.wire.old_checkpoints import encode_parquet_checkpoint
 from indextables.wire.state import decode_state, encode_state
 from tests.faults.test_lost_races import Racing
+from tests.support.faulty_store import StoreWrapper
 from tests.support.rows import ids, rows, table_of
 from tests.support.splits import log_rows
 from tests.support.state_logs import commit, file, live, new_state_log, newest_state, state_log

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from indextables.storage.store import Store
-from indextables.testing.faulty_store import CountingStore, FaultyStore, LoggingStore
-from indextables.testing.store_contract import StoreContract
 from tests.support.fault_server import FaultServer
+from tests.support.faulty_store import CountingStore, FaultyStore, LoggingStore
 from tests.support.places import StorePlace
+from tests.support.store_contract import StoreContract
 
 
 class TestMemory(StoreContract):

@@ -15,7 +15,7 @@ from indextables.log.checkpoint.state_writer import Compact
 from indextables.log.transaction_log import TransactionLog
 from indextables.storage.local import LocalStore
 from indextables.storage.store import Store
-from indextables.testing.faulty_store import Effect, Fault, FaultyStore
+from tests.support.faulty_store import Effect, Fault, FaultyStore
 from tests.support.state_logs import commit, file, live, new_state_log, state_log
 
 EFFECTS = (Effect.FAIL_BEFORE, Effect.FAIL_AFTER)

@@ -12,7 +12,7 @@ from indextables import Table
 from indextables.errors import CommitUnknownError, ConflictError, IndexTablesError, StorageError
 from indextables.storage.local import LocalStore
 from indextables.storage.store import PutOutcome, Store
-from indextables.testing.faulty_store import Effect, Fault, FaultyStore
+from tests.support.faulty_store import Effect, Fault, FaultyStore
 from tests.support.tables import append, create_on, live, merge, open_on, split
 
 PUT_EFFECTS = (Effect.UNKNOWN_BEFORE, Effect.UNKNOWN_AFTER, Effect.LOST, Effect.CONFLICT)

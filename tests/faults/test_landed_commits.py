@@ -20,8 +20,8 @@ from indextables.operations.row_write import WriteRequest
 from indextables.operations.table_write import abandon_write, finish_write, plan_write
 from indextables.storage.local import LocalStore
 from indextables.storage.store import ObjectInfo, PutOutcome, Store
-from indextables.testing.faulty_store import Effect, Fault, FaultyStore, StoreWrapper
 from indextables.wire import version_file
+from tests.support.faulty_store import Effect, Fault, FaultyStore, StoreWrapper
 from tests.support.rows import ids, rows, table_of
 
 

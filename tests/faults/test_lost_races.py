@@ -19,7 +19,7 @@ from indextables.log.context import LogContext, LogSettings
 from indextables.log.transaction_log import TransactionLog
 from indextables.storage.local import LocalStore
 from indextables.storage.store import PutOutcome, Store
-from indextables.testing.faulty_store import Effect, Fault, FaultyStore
+from tests.support.faulty_store import Effect, Fault, FaultyStore
 from tests.support.rows import rows, table_of
 from tests.support.tables import append, create_on, live, open_on
 

@@ -21,7 +21,7 @@ from indextables.log.transaction_log import TransactionLog
 from indextables.storage.local import LocalStore
 from indextables.storage.store import Store
 from indextables.table import verify_table
-from indextables.testing.faulty_store import Effect, Fault, FaultyStore
+from tests.support.faulty_store import Effect, Fault, FaultyStore
 from tests.support.rows import ids, rows, table_of
 from tests.support.stores import contents, splits_on_disk
 

@@ -35,8 +35,8 @@ from indextables.operations.purge import Retention
 from indextables.operations.rewrite import SourceSplit
 from indextables.storage.spec import StoreSpec
 from indextables.storage.store import Store
-from indextables.testing.interleave import NOW_MS, Content, Exploration, SteppedStore, explore, outcomes
 from indextables.wire import version_file
+from tests.support.interleave import NOW_MS, Content, Exploration, SteppedStore, explore, outcomes
 
 Actors = tuple[Callable[[Store], Any], ...]
 Rows = tuple[int, ...]

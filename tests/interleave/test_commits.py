@@ -19,10 +19,10 @@ from indextables.model.actions import AddAction, CommitInfo, MetadataAction
 from indextables.model.protocol import NEW_TABLE_PROTOCOL
 from indextables.model.retention import RetentionPolicy
 from indextables.storage.store import Store
-from indextables.testing.interleave import Content, explore
 from indextables.wire import version_file
 from tests.interleave import stepped_logs
 from tests.interleave.stepped_logs import live_paths
+from tests.support.interleave import Content, explore
 
 open_log = partial(stepped_logs.open_log, now_ms=1_000)
 SCHEMA = '{"type":"struct","fields":[]}'

@@ -18,8 +18,8 @@ from indextables.model.conflicts import Operation
 from indextables.operations import first_write
 from indextables.operations.row_write import RowWrite, WriteRequest
 from indextables.storage.store import Store
-from indextables.testing.interleave import Content, explore
 from tests.interleave.stepped_logs import live_paths, open_log
+from tests.support.interleave import Content, explore
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.int32())])
 SETTINGS = {

@@ -18,9 +18,9 @@ from indextables.model.protocol import NEW_TABLE_PROTOCOL
 from indextables.operations import purge, restore, truncate
 from indextables.operations.purge import Retention
 from indextables.storage.store import Store
-from indextables.testing.interleave import Content, explore
 from indextables.wire import version_file
 from tests.interleave.stepped_logs import live_paths, open_log, unseen
+from tests.support.interleave import Content, explore
 
 
 @pytest.fixture(autouse=True)

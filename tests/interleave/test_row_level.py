@@ -28,7 +28,6 @@ from indextables.operations.rewrite import SourceSplit
 from indextables.storage import vector_files
 from indextables.storage.store import Store
 from indextables.storage.vector_files import VectorWriter, load_vector
-from indextables.testing.interleave import Content, explore
 from tests.interleave.stepped_logs import (
     SCHEMA,
     Actors,
@@ -48,6 +47,7 @@ from tests.interleave.stepped_logs import (
     restorer,
     unfounded,
 )
+from tests.support.interleave import Content, explore
 
 START = {"a.split": [0, 2, 4, 6], "b.split": [8, 10]}
 CLEANERS = frozenset(("purger",))

@@ -19,9 +19,9 @@ from indextables.model.actions import AddAction
 from indextables.model.conflicts import Operation
 from indextables.model.retention import RetentionPolicy
 from indextables.storage.store import Store
-from indextables.testing.interleave import Content, Exploration, explore
 from tests.interleave.stepped_logs import live_paths, open_log
 from tests.interleave.test_commits import grown_table, new_table
+from tests.support.interleave import Content, Exploration, explore
 
 SPLIT = "slow.split"
 

@@ -24,7 +24,6 @@ from indextables.operations import delete, drop_partitions, tags, truncate
 from indextables.operations.rewrite import SourceSplit
 from indextables.operations.row_removal import DeleteOutcome, DeleteTask
 from indextables.storage.store import Store
-from indextables.testing.interleave import Content
 from tests.interleave.stepped_logs import (
     NOWHERE,
     SETTINGS,
@@ -44,6 +43,7 @@ from tests.interleave.stepped_logs import (
     restorer,
     unfounded,
 )
+from tests.support.interleave import Content
 
 PAST, CLEANERS = {"old.split": [7]}, frozenset(("purger", "second_purger", "truncater"))
 START = {"a.split": [0, 2], "b.split": [4], "c.split": [1, 3]}

@@ -16,7 +16,7 @@ from indextables.handle import TableHandle
 from indextables.log.transaction import Changes
 from indextables.model.conflicts import Operation
 from indextables.storage.local import LocalStore
-from indextables.testing.faulty_store import Effect, Fault, FaultyStore
+from tests.support.faulty_store import Effect, Fault, FaultyStore
 from tests.support.tables import create_on, live, log_on, open_on, split
 
 EFFECTS = [Effect.FAIL_BEFORE, Effect.FAIL_AFTER]

@@ -20,7 +20,7 @@ from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import MetadataAction
 from indextables.model.schema import schema_to_json
 from indextables.storage.store import Store
-from indextables.testing.faulty_store import CountingStore
+from tests.support.faulty_store import CountingStore
 
 SCHEMA = pa.schema([("id", pa.int64()), ("message", pa.string()), ("day", pa.string())])
 

@@ -46,10 +46,10 @@ from indextables.operations.merge import _Merge
 from indextables.operations.purge import Retention
 from indextables.operations.row_write import RowWrite, WriteRequest
 from indextables.storage.local import LocalStore
-from indextables.testing.faulty_store import Fault, FaultyStore, StoreWrapper
-from indextables.testing.interleave import explore
 from indextables.wire.state import LastCheckpoint, encode_pointer
 from tests.interleave import test_commits, test_stopped_writers
+from tests.support.faulty_store import Fault, FaultyStore, StoreWrapper
+from tests.support.interleave import explore
 from tests.support.state_logs import commit, file, new_state_log, state_log
 from tests.unit.log import test_swapped_checkpoints
 from tests.unit.log.checkpoint import test_checkpoint

@@ -3,7 +3,7 @@
 Paths are relative to the store's root, separated by `/`, never escaped. A path outside the root is
 an `InvalidInputError`. `NotFoundError` (or None from `head`) means that the object does not exist;
 every other failure is a `StorageError`. A listing is complete or raises an error, and a range has
-exactly the requested bytes. `indextables.testing.store_contract` tests these rules for every store.
+exactly the requested bytes. `tests.support.store_contract` tests these rules for every store.
 Stores may be used from many threads.
 """
 

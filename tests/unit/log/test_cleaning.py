@@ -18,7 +18,7 @@ from indextables.log.transaction_log import TransactionLog
 from indextables.model.retention import RetentionPolicy
 from indextables.storage.local import LocalStore
 from indextables.storage.store import PutOutcome
-from indextables.testing.faulty_store import Fault, FaultyStore, StoreWrapper
+from tests.support.faulty_store import Fault, FaultyStore, StoreWrapper
 from tests.support.state_logs import commit, file, live, new_state_log, newest_state, state_log
 
 NOTHING_KEPT = RetentionPolicy(log_ms=0, state_ms=0, checkpoint_ms=0, manifest_ms=0)

@@ -19,8 +19,8 @@ from indextables.log.log_files import version_path
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import AddAction
 from indextables.storage.local import LocalStore
-from indextables.testing.faulty_store import CountingStore
 from indextables.wire import version_file
+from tests.support.faulty_store import CountingStore
 from tests.support.rows import ids, rows, table_of
 from tests.support.tables import SCHEMA, append, live
 

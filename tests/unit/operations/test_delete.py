@@ -12,7 +12,7 @@ import pytest
 from indextables import Table
 from indextables.errors import ConflictError, InvalidInputError, QuerySyntaxError, RefusedError, UnavailableError
 from indextables.operations.row_removal import DeleteOutcome, DeleteTask
-from indextables.testing.faulty_store import Fault, FaultyStore
+from tests.support.faulty_store import Fault, FaultyStore
 from tests.support.rows import ids, rows, table_of
 from tests.support.stores import contents, splits_on_disk
 

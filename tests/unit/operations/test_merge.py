@@ -13,7 +13,7 @@ from indextables import Table
 from indextables.errors import InvalidInputError, RefusedError, UnavailableError
 from indextables.operations.merge import MergeOutcome, MergeTask
 from indextables.storage.local import LocalStore
-from indextables.testing.faulty_store import Effect, Fault, FaultyStore
+from tests.support.faulty_store import Effect, Fault, FaultyStore
 from tests.support.rows import ROWS, WORDS, ids, rows, table_of
 
 QUERIES = (*(f"message:{word}" for word in WORDS), 'message:"disk full"', "message:n17", "level:WARN AND message:host")

@@ -16,7 +16,7 @@ from indextables.errors import CommitUnknownError, UnavailableError
 from indextables.log import log_files
 from indextables.model.report import Progress
 from indextables.operations.jobs import JOBS, Jobs
-from indextables.testing.faulty_store import Fault, FaultyStore
+from tests.support.faulty_store import Fault, FaultyStore
 from tests.support.rows import ROWS, ids, rows, table_of
 from tests.support.stores import age, splits_on_disk
 

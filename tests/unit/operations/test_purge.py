@@ -15,7 +15,7 @@ from indextables.log.commit import CommitResult
 from indextables.operations import purge
 from indextables.storage.local import TEMP_PREFIX
 from indextables.storage.store import ObjectInfo
-from indextables.testing.faulty_store import Fault, FaultyStore, StoreWrapper
+from tests.support.faulty_store import Fault, FaultyStore, StoreWrapper
 from tests.support.rows import ids, rows, table_of
 from tests.support.stores import age, contents, splits_on_disk
 

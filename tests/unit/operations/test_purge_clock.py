@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from indextables import AddAction, Table
 from indextables.errors import ConflictError
 from indextables.storage.store import ObjectInfo, Store
-from indextables.testing.faulty_store import StoreWrapper
+from tests.support.faulty_store import StoreWrapper
 from tests.support.rows import table_of
 from tests.support.stores import age, splits_on_disk
 

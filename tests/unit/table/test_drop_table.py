@@ -28,7 +28,7 @@ from indextables.operations import drop_table
 from indextables.storage.local import LocalStore
 from indextables.storage.spec import StoreSpec, open_store, open_table_store
 from indextables.storage.store import PutOutcome
-from indextables.testing.faulty_store import Fault, FaultyStore, StoreWrapper
+from tests.support.faulty_store import Fault, FaultyStore, StoreWrapper
 from tests.support.places import StorePlace
 from tests.support.rows import ROWS, TEXT, ids, rows, table_of
 

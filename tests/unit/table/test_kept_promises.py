@@ -12,7 +12,7 @@ from indextables import Table
 from indextables.errors import CleanupError, LogGapError, UnavailableError
 from indextables.log import log_files
 from indextables.storage.local import LocalStore
-from indextables.testing.faulty_store import Fault, FaultyStore, StoreWrapper
+from tests.support.faulty_store import Fault, FaultyStore, StoreWrapper
 from tests.support.rows import ids, rows, table_of
 from tests.support.stores import age, splits_on_disk
 from tests.support.tables import move_log

@@ -38,8 +38,8 @@ from indextables.model.actions import ProtocolAction
 from indextables.model.file_list import to_actions
 from indextables.storage.local import LocalStore
 from indextables.storage.store import ObjectInfo
-from indextables.testing.faulty_store import CountingStore, StoreWrapper
 from indextables.wire import version_file
+from tests.support.faulty_store import CountingStore, StoreWrapper
 from tests.support.rows import ids, table_of
 from tests.support.tables import SCHEMA, append, live, merge, split
 

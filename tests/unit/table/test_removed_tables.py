@@ -20,7 +20,7 @@ from indextables.log.context import LogContext
 from indextables.log.transaction_log import TransactionLog
 from indextables.storage.spec import StoreSpec, open_store, open_table_store
 from indextables.storage.store import ObjectInfo, PutOutcome, Store, path_of
-from indextables.testing.faulty_store import StoreWrapper
+from tests.support.faulty_store import StoreWrapper
 from tests.support.rows import ids, rows, table_of
 
 OTHER = pa.schema([("name", pa.string())])

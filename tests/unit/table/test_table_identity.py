@@ -26,8 +26,8 @@ from indextables.operations.table_write import finish_write, plan_write
 from indextables.storage.local import LocalStore
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import PutOutcome, Store
-from indextables.testing.faulty_store import StoreWrapper
 from indextables.wire import version_file
+from tests.support.faulty_store import StoreWrapper
 from tests.support.places import StorePlace
 from tests.support.rows import ids, rows, table_of
 

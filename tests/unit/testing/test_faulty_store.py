@@ -9,7 +9,7 @@ import pytest
 
 from indextables.errors import ThrottledError, UnavailableError
 from indextables.storage.store import PutOutcome, Store
-from indextables.testing.faulty_store import Effect, Fault, FaultyStore
+from tests.support.faulty_store import Effect, Fault, FaultyStore
 from tests.support.places import StorePlace
 
 VERBS: dict[str, Callable[[Store], Any]] = {

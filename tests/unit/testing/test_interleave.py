@@ -10,9 +10,9 @@ import pytest
 
 from indextables.errors import NotFoundError
 from indextables.storage.store import Store
-from indextables.testing import interleave
-from indextables.testing.interleave import Actor, Call, Content, commute
 from tests.interleave.stepped_logs import ends
+from tests.support import interleave
+from tests.support.interleave import Actor, Call, Content, commute
 
 PATHS = ("a/x", "a/y", "b")
 LISTINGS: tuple[Mapping[str, Any], ...] = ({"prefix": ""}, {"prefix": "a"}, {"prefix": "a", "start_after": "a/x"})

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from indextables.errors import NotFoundError
-from indextables.testing.faulty_store import CountingStore, LoggingStore
+from tests.support.faulty_store import CountingStore, LoggingStore
 from tests.support.places import StorePlace
 
 
@@ -46,7 +46,7 @@ def test_costs(memory_place: StorePlace, tmp_path: Path) -> None:
 
 
 def test_every_call_is_one_line_of_the_log(memory_place: StorePlace, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("DEBUG", logger="indextables.testing.faulty_store")
+    caplog.set_level("DEBUG", logger="tests.support.faulty_store")
     store = LoggingStore(memory_place.open())
     store.put("a", b"precious")
     store.put_if_absent("a", b"precious")

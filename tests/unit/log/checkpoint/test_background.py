@@ -19,7 +19,7 @@ from indextables.log.checkpoint.checkpointer import CHECKPOINTS, CheckpointQueue
 from indextables.log.transaction_log import TransactionLog
 from indextables.storage.local import LocalStore
 from indextables.storage.store import PutOutcome
-from indextables.testing.faulty_store import Effect, Fault, FaultyStore, StoreWrapper
+from tests.support.faulty_store import Effect, Fault, FaultyStore, StoreWrapper
 from tests.support.rows import ids, rows, table_of
 from tests.support.state_logs import commit, file, live, new_state_log, state_log
 from tests.unit.log.checkpoint.test_checkpoint import states

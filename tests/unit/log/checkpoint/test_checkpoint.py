@@ -29,8 +29,8 @@ from indextables.model.conflicts import Operation
 from indextables.model.predicate import bind, parse
 from indextables.model.schema_registry import schema_hash
 from indextables.storage.local import LocalStore
-from indextables.testing.faulty_store import CountingStore, Effect, Fault, FaultyStore
 from indextables.wire.state import decode_state, encode_state
+from tests.support.faulty_store import CountingStore, Effect, Fault, FaultyStore
 from tests.support.state_logs import commit, file, live, new_state_log, newest_state, state_log
 from tests.support.tables import SCHEMA
 

@@ -15,7 +15,7 @@ from indextables.log.context import LogContext
 from indextables.log.log_files import LOG
 from indextables.log.transaction_log import TransactionLog
 from indextables.storage.local import LocalStore
-from indextables.testing.faulty_store import Fault, FaultyStore
+from tests.support.faulty_store import Fault, FaultyStore
 from tests.support.rows import ids, rows, table_of
 from tests.support.stores import age
 from tests.support.tables import SCHEMA, append

@@ -12,7 +12,7 @@ from indextables.errors import BadFileError, InvalidInputError, MissingSplitErro
 from indextables.splits.format.source import LocalSource, StoreSource, coalesce, open_source
 from indextables.splits.read.cache import SplitCache
 from indextables.splits.read.reader import SplitReader
-from indextables.testing.faulty_store import CountingStore
+from tests.support.faulty_store import CountingStore
 from tests.support.places import StorePlace
 from tests.support.splits import log_rows, open_file, rows_with, small_pages, term_rows, write_file
 

@@ -1,1 +1,0 @@
-"""Shipped test tools: the store contract, fault injection, interleavings, a model of a table."""
