@@ -25,7 +25,6 @@ RECURRING = {
     "merge": "of a table's splits; of two splits",
     "parser": "of predicates; of statements; of queries",
     "reader": "of a split; of a data source",
-    "row_changes": "of a table; of a Spark job",
     "report": "what verbs return; the page of a table",
     "search": "of a split; of a table; the verb of the command line",
     "spec": "of a store; of an aggregation",

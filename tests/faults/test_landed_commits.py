@@ -16,8 +16,8 @@ from indextables.log.context import LogContext
 from indextables.log.log_files import version_of, version_path
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import CommitInfo, ProtocolAction, SkipAction
-from indextables.operations.row_write import WriteRequest
 from indextables.operations.table_write import abandon_write, finish_write, plan_write
+from indextables.operations.write_request import WriteRequest
 from indextables.storage.local import LocalStore
 from indextables.storage.store import ObjectInfo, PutOutcome, Store
 from indextables.wire import version_file

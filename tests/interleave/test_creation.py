@@ -16,7 +16,8 @@ from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import AddAction
 from indextables.model.conflicts import Operation
 from indextables.operations import first_write
-from indextables.operations.row_write import RowWrite, WriteRequest
+from indextables.operations.row_write import RowWrite
+from indextables.operations.write_request import WriteRequest
 from indextables.storage.store import Store
 from tests.interleave.stepped_logs import live_paths, open_log
 from tests.support.interleave import Content, explore

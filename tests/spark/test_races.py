@@ -25,7 +25,7 @@ from indextables.errors import ConflictError, IndexTablesError, InvalidInputErro
 from indextables.handle import TableHandle
 from indextables.model.conflicts import Operation
 from indextables.operations import table_write
-from indextables.operations.row_write import WriteRequest
+from indextables.operations.write_request import WriteRequest
 from indextables.spark.overwrites import under_overwrite_mode
 from indextables.spark.source.options import SourceOptions
 from indextables.spark.source.writer import TableStreamWriter, TableWriter, plan_source_write

@@ -44,7 +44,8 @@ from indextables.model.state import StateManifest
 from indextables.operations import first_write, table_write
 from indextables.operations.merge import _Merge
 from indextables.operations.purge import Retention
-from indextables.operations.row_write import RowWrite, WriteRequest
+from indextables.operations.row_write import RowWrite
+from indextables.operations.write_request import WriteRequest
 from indextables.storage.local import LocalStore
 from indextables.wire.state import LastCheckpoint, encode_pointer
 from tests.interleave import test_commits, test_stopped_writers

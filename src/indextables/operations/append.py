@@ -6,8 +6,8 @@ from typing import Any
 
 from indextables.handle import TableHandle
 from indextables.model.arguments import transaction_id
-from indextables.operations.row_write import WriteRequest
 from indextables.operations.table_write import write_rows
+from indextables.operations.write_request import WriteRequest
 
 
 def append(table: TableHandle, data: Any, request: WriteRequest) -> int | None:

@@ -27,8 +27,9 @@ from indextables.model.snapshot import Header
 from indextables.operations import row_write, table_write
 from indextables.operations.definition import new_metadata
 from indextables.operations.incoming import Incoming, incoming
-from indextables.operations.row_write import RowWrite, WriteRequest
+from indextables.operations.row_write import RowWrite
 from indextables.operations.table_write import abandon_rows, plan_write
+from indextables.operations.write_request import WriteRequest
 from indextables.storage.spec import StoreSpec
 
 Options = Mapping[str, object] | None

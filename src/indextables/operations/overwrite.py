@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from indextables.handle import TableHandle
 from indextables.model.conflicts import Operation
-from indextables.operations.row_write import WriteRequest
 from indextables.operations.table_write import write_rows
+from indextables.operations.write_request import WriteRequest
 
 
 def overwrite(table: TableHandle, data: Any, request: WriteRequest) -> int | None:

@@ -42,12 +42,13 @@ from indextables.model.actions import AddAction, MetadataAction
 from indextables.model.arguments import transaction_id
 from indextables.model.column_names import ColumnNames, column_names
 from indextables.model.conflicts import PURGE_TXN, Operation
-from indextables.model.predicate import Predicate, Where, bound_predicate
+from indextables.model.predicate import Predicate, bound_predicate
 from indextables.model.schema import schema_from_json
 from indextables.model.schema_registry import without_registry
 from indextables.model.snapshot import Header
 from indextables.model.values import encode_value
 from indextables.operations.incoming import conformed, only, replaced_schema, widened
+from indextables.operations.write_request import WriteRequest
 from indextables.pools import WRITES
 from indextables.splits.format.container import SplitInfo
 from indextables.splits.format.section_table import Origin
@@ -166,26 +167,6 @@ def _now_ms() -> int:
 
 NOT_CREATED = Header().version
 """The version of a write's plan if the table does not exist yet."""
-
-
-class WriteRequest(Struct, frozen=True, kw_only=True):
-    """What a write replaces, how it may change the columns, and what the history records of it."""
-
-    operation: Operation = Operation.APPEND
-    where: Where | None = None
-    """Which rows are replaced."""
-    dynamic_partitions: bool | None = False
-    """Whether only the partitions of the new rows are replaced. None is undecided and counts as
-    False.
-    """
-    merge_schema: bool = False
-    overwrite_schema: bool = False
-    exist_ok: bool = True
-    """Whether the table may exist; if not, these must be the first rows of a new table."""
-    user_metadata: str | None = None
-    txn: tuple[str, int] | None = None
-    mark: tuple[str, int] | None = None
-    """Recorded by the table next to `txn`, under a name of its own."""
 
 
 class RowWrite(Struct, frozen=True):

@@ -36,7 +36,8 @@ from indextables.operations.delete import DeletePlan
 from indextables.operations.incoming import incoming
 from indextables.operations.jobs import in_threads
 from indextables.operations.row_removal import RewriteResult, remove_rows
-from indextables.operations.row_write import RowWrite, WriteRequest
+from indextables.operations.row_write import RowWrite
+from indextables.operations.write_request import WriteRequest
 
 
 def write_rows(table: TableHandle, data: Any, request: WriteRequest) -> int | None:

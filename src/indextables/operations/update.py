@@ -22,8 +22,8 @@ from indextables.model.report import Report, counted, was
 from indextables.model.schema import find_column
 from indextables.operations.jobs import DRY_RUN, NO_ACTION, SUCCESS
 from indextables.operations.row_change import RowChange, SplitRows, count_rows, find_split_rows
-from indextables.operations.row_write import WriteRequest
 from indextables.operations.table_write import plan_write
+from indextables.operations.write_request import WriteRequest
 from indextables.query.change_feed import CHANGE_TAG, UPDATED
 from indextables.query.plan import bind_condition, plan_scan
 from indextables.query.task import ScanTask

@@ -28,8 +28,9 @@ from indextables.model.schema import find_column, is_atomic
 from indextables.operations.incoming import Incoming, conformed, incoming
 from indextables.operations.jobs import DRY_RUN, NO_ACTION, SUCCESS
 from indextables.operations.row_change import RowChange, SplitRows, count_rows
-from indextables.operations.row_write import RowWrite, WriteRequest
+from indextables.operations.row_write import RowWrite
 from indextables.operations.table_write import plan_write
+from indextables.operations.write_request import WriteRequest
 from indextables.query.change_feed import CHANGE_TAG, UPDATED
 from indextables.query.plan import plan_scan
 from indextables.query.task import ScanTask

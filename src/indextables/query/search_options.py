@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from msgspec import Struct
@@ -13,12 +13,15 @@ from indextables.handle import TableHandle
 from indextables.model.arguments import names_list, text, whole_number
 from indextables.model.predicate import Where
 from indextables.model.schema import SCORE
-from indextables.query.explain import ScanReport, explain_search
+from indextables.query import explain
 from indextables.query.plan import plan_scan, query_fields
 from indextables.query.search import TableSearch
 from indextables.splits.query.tree import Target
 from indextables.splits.search.order import OrderBy
 from indextables.splits.search.snippets import Highlight, Snippet
+
+if TYPE_CHECKING:
+    from indextables.query.explain import ScanReport
 
 
 class SearchOptions(Struct, frozen=True, kw_only=True):
@@ -80,7 +83,7 @@ def search(
     """Return the rows that match, with a report if the options ask for one."""
     planned = plan_search(table, query, options, where=where)
     if options.explain:
-        return ExplainedRows(*explain_search(planned, table.log.store))
+        return ExplainedRows(*explain.explain_search(planned, table.log.store))
     return planned.run(table.log.store)
 
 

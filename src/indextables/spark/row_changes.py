@@ -31,8 +31,9 @@ from indextables.model.conflicts import Operation
 from indextables.model.predicate import Constant
 from indextables.model.report import Report
 from indextables.operations.row_removal import removal_changes
-from indextables.operations.row_write import RowWrite, WriteRequest
+from indextables.operations.row_write import RowWrite
 from indextables.operations.table_write import abandon_write, plan_write
+from indextables.operations.write_request import WriteRequest
 from indextables.query.change_feed import CHANGE_TAG, UPDATED
 from indextables.spark.reads import native_scan, through_source, why_not_native, with_names
 from indextables.spark.row_plans import Clause, RowAction, RowPlan, check_columns, merge_plan, update_plan

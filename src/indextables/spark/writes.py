@@ -32,8 +32,9 @@ from indextables.model.conflicts import Operation
 from indextables.model.predicate import Where
 from indextables.operations.first_write import finish_rows, plan_rows
 from indextables.operations.prose import ProseSample, log_prose_hint
-from indextables.operations.row_write import RowWrite, WriteRequest
+from indextables.operations.row_write import RowWrite
 from indextables.operations.table_write import abandon_rows
+from indextables.operations.write_request import WriteRequest
 from indextables.spark.overwrites import OVERWRITE_MODE, SESSION_OVERWRITE_MODE, OverwriteRequest, parse_mode
 from indextables.spark.schemas import arrow_schema, quoted
 from indextables.spark.settings import check_workers, has_jvm, session_of, with_session

@@ -14,7 +14,7 @@ from indextables.operations import definition
 from indextables.operations.first_write import check_partitioning, create_with_rows
 from indextables.operations.incoming import Incoming, incoming
 from indextables.operations.prose import ProseSample, log_prose_hint
-from indextables.operations.row_write import WriteRequest
+from indextables.operations.write_request import WriteRequest
 from indextables.query.plan import query_fields
 from indextables.table.table import Table
 

@@ -33,6 +33,7 @@ from indextables.model.report import Progress, silent
 from indextables.operations import (
     alter,
     append,
+    checkpoint,
     definition,
     delete,
     drop_partitions,
@@ -45,19 +46,17 @@ from indextables.operations import (
     reindex,
     repair,
     restore,
+    table_transaction,
     tags,
     truncate,
     update,
     upsert,
     verify,
 )
-from indextables.operations.checkpoint import write_checkpoint
-from indextables.operations.row_write import WriteRequest
-from indextables.operations.table_transaction import begin_transaction
+from indextables.operations.write_request import WriteRequest
+from indextables.query import change_feed, prewarm, search_options, search_pages
 from indextables.query import explain as explaining
-from indextables.query import prewarm, search_options, search_pages
 from indextables.query.aggregate import result as aggregation
-from indextables.query.change_feed import read_changes
 from indextables.query.plan import json_columns, plan_scan
 from indextables.query.search_options import ExplainedRows, SearchOptions
 from indextables.query.task import ScanTask, limited
@@ -416,7 +415,7 @@ class Table:
 
             for batch in t.changes(12, columns=["id"]): ...
         """
-        return read_changes(self.handle, from_version, to_version, columns=columns)
+        return change_feed.read_changes(self.handle, from_version, to_version, columns=columns)
 
     # The rows for other libraries.
 
@@ -661,7 +660,7 @@ class Table:
 
             with t.transaction() as tx: tx.add(action); tx.remove(path)
         """
-        return begin_transaction(
+        return table_transaction.begin_transaction(
             self.handle, operation=operation, user_metadata=user_metadata, txn=txn, check_splits=check_splits
         )
 
@@ -903,7 +902,7 @@ class Table:
 
             t.checkpoint()
         """
-        return write_checkpoint(self.handle, Compact.AS_NEEDED, dry_run=dry_run)
+        return checkpoint.write_checkpoint(self.handle, Compact.AS_NEEDED, dry_run=dry_run)
 
     def compact(self, *, dry_run: bool = False) -> CheckpointReport:
         """Rewrite the table's state: no removed entries, full manifests, sorted by partition.
@@ -912,7 +911,7 @@ class Table:
 
             t.compact()
         """
-        return write_checkpoint(self.handle, Compact.ALL, dry_run=dry_run)
+        return checkpoint.write_checkpoint(self.handle, Compact.ALL, dry_run=dry_run)
 
     def verify(
         self,

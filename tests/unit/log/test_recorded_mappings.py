@@ -14,8 +14,8 @@ from indextables.log.log_files import version_path
 from indextables.model.actions import CommitInfo, MetadataAction, ProtocolAction
 from indextables.model.schema_registry import KEY_PREFIX, schema_hash
 from indextables.model.snapshot import CommittedVersion
-from indextables.operations.row_write import WriteRequest
 from indextables.operations.table_write import plan_write
+from indextables.operations.write_request import WriteRequest
 from indextables.storage.local import LocalStore
 from indextables.wire import version_file
 from indextables.wire.version_file import inflate

@@ -12,7 +12,7 @@ import pytest
 from indextables import Table
 from indextables.errors import ConflictError, InvalidInputError, SchemaMismatchError, TableExistsError
 from indextables.operations.first_write import create_with_rows
-from indextables.operations.row_write import WriteRequest
+from indextables.operations.write_request import WriteRequest
 
 ROWS = pa.record_batch({"id": [1, 2]})
 

@@ -11,8 +11,8 @@ import pytest
 from indextables import AddAction, Table
 from indextables.errors import InvalidInputError
 from indextables.log.transaction import Changes
-from indextables.operations.row_write import WriteRequest
 from indextables.operations.table_write import plan_write
+from indextables.operations.write_request import WriteRequest
 
 ROWS = pa.table({"id": [1, 2]})
 BAD_TXNS = [

@@ -21,8 +21,8 @@ from indextables.log.log_files import version_of, version_path
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import CommitInfo, MetadataAction
 from indextables.model.protocol import NEW_TABLE_PROTOCOL
-from indextables.operations.row_write import WriteRequest
 from indextables.operations.table_write import finish_write, plan_write
+from indextables.operations.write_request import WriteRequest
 from indextables.storage.local import LocalStore
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import PutOutcome, Store

@@ -37,7 +37,7 @@ from indextables.cli.rows_in.rotated_files import Key, LogFile, Position, Positi
 from indextables.errors import IndexTablesError, InvalidInputError, TableNotFoundError
 from indextables.model.report import Progress
 from indextables.operations.first_write import create_with_rows
-from indextables.operations.row_write import WriteRequest
+from indextables.operations.write_request import WriteRequest
 from indextables.table import Table
 
 _LINE_FORMATS = ("text", "jsonl")

@@ -37,7 +37,8 @@ from indextables.model.conflicts import Operation
 from indextables.model.predicate import Where, all_of
 from indextables.operations.first_write import with_options
 from indextables.operations.prose import ProseSample, log_prose_hint
-from indextables.operations.row_write import RowWrite, WriteRequest
+from indextables.operations.row_write import RowWrite
+from indextables.operations.write_request import WriteRequest
 from indextables.spark.compat import DataSourceStreamArrowWriter
 from indextables.spark.error_texts import plain_errors
 from indextables.spark.overwrites import (

@@ -1,0 +1,26 @@
+"""What a write replaces, how it may change the columns, and what the history records of it."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from indextables.model.conflicts import Operation
+from indextables.model.predicate import Where
+
+
+class WriteRequest(Struct, frozen=True, kw_only=True):
+    """The request of a write. A new option of writes is one field here and its use."""
+
+    operation: Operation = Operation.APPEND
+    where: Where | None = None
+    """Which rows are replaced."""
+    dynamic_partitions: bool | None = False
+    """Whether only the partitions that the rows have are replaced. None: not decided, and False unless it is."""
+    merge_schema: bool = False
+    overwrite_schema: bool = False
+    exist_ok: bool = True
+    """Whether the table may exist; if not, these must be the first rows of a new table."""
+    user_metadata: str | None = None
+    txn: tuple[str, int] | None = None
+    mark: tuple[str, int] | None = None
+    """Recorded by the table next to `txn`, under a name of its own."""
