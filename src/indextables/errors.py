@@ -270,7 +270,7 @@ class AccessDeniedError(StorageError):
 
 
 class StorageFullError(StorageError):
-    """There is no room: the disk is full, or the quota used up. Nothing was written."""
+    """The disk is full, the quota is used up, or the file would exceed a size limit. Nothing was written."""
 
     kind = "storage_full"
     default_hint = "Free some space or raise the quota, then try again."

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import os
+import resource
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -137,3 +138,23 @@ def test_a_full_disk_is_told_as_such_and_harms_nothing(small_disk: Path) -> None
     table.append(rows(range(10, 20)))
     assert Table.open(str(root)).count() == 20
     assert Table.open(str(root)).verify(full=True).status == "healthy"
+
+
+@pytest.fixture
+def limit_file_size() -> Iterator[Callable[[int], None]]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_version_file_that_exceeds_a_size_limit_is_refused_once(
+    tmp_path: Path, limit_file_size: Callable[[int], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    table = table_of(tmp_path / "t", appends=1)
+    limit_file_size(100)
+    with pytest.raises(StorageFullError, match="File too large"):
+        table.update_metadata(name="n")
+    limit_file_size(resource.RLIM_INFINITY)
+    assert "was lost" not in caplog.text
+    table.append(rows(range(10, 20)))
+    assert Table.open(str(tmp_path / "t")).count() == 20

@@ -26,7 +26,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from indextables import Table
-from indextables.errors import CommitUnknownError, IndexTablesError
+from indextables.errors import CheckpointWriteError, CommitUnknownError, IndexTablesError
 from indextables.log.log_files import LOG, version_of
 from indextables.model import snapshot
 from indextables.operations import delete
@@ -189,7 +189,7 @@ class Actor:
             self.journal.tell(doubt=self._n, why=error.message)
             return False
         except IndexTablesError as error:
-            self.journal.tell(refused=self._n, error=error.kind, why=error.message)
+            self.journal.tell(refused=self._n, error=kind_of(error), why=error.message)
             return False
         self.journal.tell(ack=self._n, version=version)
         return True
@@ -200,6 +200,14 @@ class Actor:
         if wrong:
             self.journal.tell(wrong=wrong, version=table.version)
         return state
+
+
+def kind_of(error: IndexTablesError) -> str:
+    """Return the kind of an error; of a checkpoint that could not be written, with that of the reason."""
+    cause = error.__cause__
+    if isinstance(error, CheckpointWriteError) and isinstance(cause, IndexTablesError):
+        return f"{error.kind}: {cause.kind}"
+    return error.kind
 
 
 def pairs_of(table: Table) -> list[tuple[int, int]]:
@@ -360,7 +368,7 @@ def read(actor: Actor) -> None:
                 table = actor.open(max(0, table.version - actor.rng.randrange(6)))
             state = actor.seen(table)
         except IndexTablesError as error:
-            actor.journal.tell(error=error.kind, message=error.message)
+            actor.journal.tell(error=kind_of(error), message=error.message)
             continue
         actor.journal.tell(saw=table.version, state=sorted(state.items()))
         time.sleep(actor.rng.uniform(0, 0.1))
@@ -371,7 +379,7 @@ def _opened(actor: Actor) -> Table | None:
     try:
         return actor.open()
     except IndexTablesError as error:
-        actor.journal.tell(error=error.kind, message=error.message)
+        actor.journal.tell(error=kind_of(error), message=error.message)
         return None
 
 
@@ -382,7 +390,7 @@ def _looks(actor: Actor, *, least: int = 0, pause: float = 0.0) -> Iterator[tupl
             table = actor.open()
             known = actor.seen(table)
         except IndexTablesError as error:
-            actor.journal.tell(error=error.kind, message=error.message)
+            actor.journal.tell(error=kind_of(error), message=error.message)
             time.sleep(0.05)
             continue
         if len(known) < least:

@@ -125,7 +125,7 @@ log = logging.getLogger(__name__)
 
 _ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK}
-_FULL = {errno.ENOSPC, errno.EDQUOT}
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _REFUSED = _FULL | {errno.EACCES, errno.EROFS}
 """Errors for which a rename certainly did not happen."""
 _MAX_PATHS = 10_000

@@ -87,7 +87,7 @@ def full_disk(folder: Path, rng: random.Random, tally: Tally, seed: int, deadlin
         tally.count("refused because the disk was full", history.read_journals(journals).errors["storage_full"])
         disk.remount("size=200m")
         _acted(place, journals, seed, seconds / 2, None)
-        _judged(place, journals, tally, seed, expected=frozenset({"storage_full", "checkpoint_write"}))
+        _judged(place, journals, tally, seed, expected=frozenset({"storage_full"}))
 
 
 def read_only(folder: Path, rng: random.Random, tally: Tally, seed: int, deadline: float) -> None:
@@ -102,7 +102,7 @@ def read_only(folder: Path, rng: random.Random, tally: Tally, seed: int, deadlin
         if seen_of(Table.open(place.url)) != before:
             tally.violation("wrong", "a table on a read-only disk is another one", seed=seed)
         disk.remount("rw")
-        _judged(place, journals, tally, seed, expected=frozenset({"access_denied", "checkpoint_write"}))
+        _judged(place, journals, tally, seed, expected=frozenset({"access_denied"}))
 
 
 def in_process(name: str, *amounts: int, expected: frozenset[str] = frozenset()) -> Callable[..., None]:
@@ -141,7 +141,7 @@ def _readable(place: StorePlace, told: history.Told, tally: Tally, seed: int) ->
         tally.violation("wrong", f"the newest version is {ahead / DAY_S:.1f} days ahead of the clock", seed=seed)
 
 
-_STORAGE = frozenset({"storage", "storage_full", "access_denied", "unavailable", "checkpoint_write"})
+_STORAGE = frozenset({"storage", "storage_full", "access_denied", "unavailable"})
 _SKEWED = frozenset({"refused"})
 """Cleaning may refuse to judge ages by a clock that is wrong."""
 ROUNDS: dict[str, Callable[[Path, random.Random, Tally, int, float], None]] = {

@@ -48,7 +48,7 @@ class _Log:
         self.folder, self.rng, self.tally = folder, rng, tally
         self.path, self.table, self.errors = folder / "app.log", folder / "t", folder / "errors"
         self.running: subprocess.Popen[bytes] | None = None
-        self.written = 0
+        self.written = self.rows = 0
         self.doubtful: set[int] = set()
         """Lines that were truncated without a copy, perhaps before they were read."""
 
@@ -82,7 +82,8 @@ class _Log:
         if self.running is None:
             self.start()
         wanted = set(range(self.written))
-        self.wait_for(wanted - self.doubtful, END_S)
+        while not self.wait_for(wanted - self.doubtful, END_S) and self._moves():
+            self.tally.count("waits for a follower that was slow")
         time.sleep(1)
         found = self.numbers()
         self.tally.count("lines", self.written)
@@ -207,6 +208,12 @@ class _Log:
                 return True
             time.sleep(0.1)
         return False
+
+    def _moves(self) -> bool:
+        """Return whether the follower added rows since the last call."""
+        rows = len(self.numbers())
+        moves, self.rows = rows > self.rows, rows
+        return moves
 
     def numbers(self) -> list[int]:
         try:

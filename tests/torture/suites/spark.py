@@ -367,7 +367,9 @@ def checkpoints_deleted_and_tables_created_anew(play: Round) -> None:
     finished(play, 3)
     shutil.rmtree(play.folder / "checkpoint")
     play.tally.count("checkpoints deleted")
-    streamed(play, "again")
+    failed = [str(note) for note in streamed(play, "again") if "failed" in note]
+    if failed:
+        play.tally.violation("error", "a stream cannot begin again", seed=play.seed, note=failed[0])
     found = play.rows()
     if sorted(found) != list(range(3 * BATCH)) or set(found.values()) != {2}:
         play.tally.violation("lost", "a stream that began again sent not all rows", seed=play.seed, rows=found.total())

@@ -126,6 +126,7 @@ class TestTheDiskSaysNo:
             (errno.EROFS, AccessDeniedError),
             (errno.ENOSPC, StorageFullError),
             (errno.EDQUOT, StorageFullError),
+            (errno.EFBIG, StorageFullError),
             (errno.EIO, StorageError),
             (errno.ESTALE, UnavailableError),
             (errno.ETIMEDOUT, UnavailableError),
