@@ -128,7 +128,7 @@ class TableExistsError(AlreadyExistsError):
 
 
 class ConflictError(IndexTablesError):
-    """Another writer committed something that this commit cannot stand beside. Nothing was committed."""
+    """Another writer committed a change that conflicts with this commit. Nothing was committed."""
 
     kind = "conflict"
     default_hint = "Nothing was committed. Read the table again and repeat the operation."
@@ -206,7 +206,7 @@ class CheckpointCorruptionError(BadFileError):
 
     kind = "checkpoint_corruption"
     default_hint = (
-        "CHECKPOINT INDEXTABLES or Table.repair(path) writes it anew, from an older one or from the versions."
+        "CHECKPOINT INDEXTABLES or Table.repair(path) writes it again, from an older one or from the versions."
     )
 
 

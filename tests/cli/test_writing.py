@@ -197,4 +197,4 @@ def test_configure_changes_what_a_table_keeps(call: Call, logs: Path) -> None:
     assert "'checkpoint.interval'" in call("configure", logs, "--unset", "checkpoint.intervall", code=2).err
     assert call("configure", logs, "--json").json["version"] == 4
     refused = call("configure", logs, "-o", "cache.directoryPath=/tmp/c", code=2).err
-    assert "cache.directoryPath cannot be kept in a table" in " ".join(refused.split())
+    assert "cache.directoryPath cannot be stored in table metadata" in " ".join(refused.split())

@@ -241,7 +241,7 @@ def test_errors_of_a_write_and_of_a_change_name_the_key_that_was_given(tmp_path:
         table.update_metadata(options={"indexing.storeonlyfields": "kk"})
     with pytest.raises(InvalidInputError, match=r"indexing\.nonindexed names 'kk'"):
         table.update_metadata(options={"indexing.nonindexed": "kk"})
-    with pytest.raises(InvalidInputError, match=r"^cache\.disk\.path cannot be kept in a table"):
+    with pytest.raises(InvalidInputError, match=r"^cache\.disk\.path cannot be stored in table metadata"):
         table.update_metadata(options={"cache.disk.path": "parts"})
 
 

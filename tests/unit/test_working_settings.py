@@ -215,7 +215,7 @@ class TestPrewarming:
         opened = self.table(fault_server, tmp_path / "other")
         assert opened.settings["prewarm.fields"] == ("severity",)
         assert opened.prewarm().message == ""
-        with pytest.raises(InvalidInputError, match="cannot be kept in a table"):
+        with pytest.raises(InvalidInputError, match="cannot be stored in table metadata"):
             table.update_metadata(options={"prewarm.partitionFilter": "day = '1'"})
 
     def test_the_first_read_of_a_split_warms_it(self, fault_server: FaultServer, tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ class DescribeDetail(TableCommand):
         return self.rows([{**figures, **{name: msgspec.json.encode(figures[name]).decode() for name in lists}}])
 
 
-_COMPANION = ("a split holds its rows beside its index", "Write the rows with df.write.format('indextables').")
+_COMPANION = ("a split stores its rows with its index", "Write the rows with df.write.format('indextables').")
 
 
 @dataclass(frozen=True)

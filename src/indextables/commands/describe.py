@@ -221,7 +221,7 @@ class DescribeProfiler(Command):
     """Where the time of scans and searches of this process went since the profiler was turned on."""
 
     reset: bool
-    """Whether counting begins anew afterwards."""
+    """Whether the counters are reset afterwards."""
 
     leads: ClassVar = {"DESCRIBE INDEXTABLES PROFILER": {"reset": False}, "RESET INDEXTABLES PROFILER": {"reset": True}}
     columns: ClassVar[pa.Schema] = row_schema(
@@ -321,7 +321,7 @@ class DescribeDataSkipping(Command):
 
 @dataclass(frozen=True)
 class FlushDataSkipping(Command):
-    """Count skipped splits anew; `caches` forgets remembered logs and opened splits too."""
+    """Reset the counters of skipped splits; `caches` also clears cached logs and opened splits."""
 
     caches: bool
 
@@ -337,7 +337,7 @@ class FlushDataSkipping(Command):
     def run(self, session: Session) -> pa.Table:
         """Of this process."""
         SKIPPED.reset()
-        message = "Counts of skipped splits begin anew."
+        message = "The counters of skipped splits were reset."
         if self.caches:
             entries = PROCESS_CACHE.invalidate()
             SplitCache.of(config.resolve(options=session.options).group(SplitCacheSettings)).close_searchers()

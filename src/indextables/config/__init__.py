@@ -1,4 +1,4 @@
-"""Every setting once: key, type, default, unit, one sentence. One module per room; `REGISTRY` is all of them.
+"""Every setting once: key, type, default, unit, one sentence. One module per package; `REGISTRY` is all of them.
 
 `VERSION` is the release, which `indextables.__version__` shows and the package is built under.
 """
@@ -140,7 +140,7 @@ def table_configuration(options: Mapping[str, object]) -> dict[str, str]:
 
 @contextmanager
 def named_as_given(options: Mapping[str, object] | None) -> Iterator[None]:
-    """Errors of a block call a setting by the name that the caller has for it, which may be one of the JVM engine."""
+    """Make errors of a block name settings as the caller does, also by names of IndexTables for the JVM."""
     try:
         yield
     except InvalidInputError as error:
@@ -226,11 +226,11 @@ def without_index_of(options: Mapping[str, object], columns: Collection[str]) ->
 
 
 def refuse_settings_of_callers(options: Mapping[str, object]) -> None:
-    """Settings that somebody wants to put into a table must be such that a table may carry."""
+    """Raise an error if table metadata must not contain one of the settings."""
     keys = not_of_tables(options)
     if keys:
-        message = f"{', '.join(keys)} cannot be kept in a table: who opens it decides that, not who wrote it."
-        hint = "Pass it as an option where the table is opened, or set it in the Spark session."
+        message = f"{', '.join(keys)} cannot be stored in table metadata."
+        hint = "Pass it as an option when opening the table, or set it in the Spark session."
         raise InvalidInputError(message, hint=hint, keys=keys)
 
 

@@ -40,7 +40,7 @@ CHAIN = "|"
 """What stands between the parts of a chain, and in no tokenizer's own name."""
 MAX_TOKEN_LENGTH = 32_000
 TOKEN_LENGTHS = {"legacy": 40, "default": 255, "tantivy_max": MAX_TOKEN_LENGTH, "min_limit": 1}
-"""The words that the JVM engine has for lengths; the longest term here leaves room for the path of a json value."""
+"""The words of IndexTables for the JVM for lengths. The longest term leaves space for the path of a json value."""
 _OTHER_NAMES = {"ipaddress": "ip", "ipaddr": "ip"}
 
 
@@ -71,7 +71,7 @@ _LISTS: Mapping[str, Callable[[str], bool]] = {
 
 
 class IndexingSettings(SettingsGroup, frozen=True):
-    """How columns are indexed. Words are checked together with the schema, so that one error names every fault."""
+    """How columns are indexed. Values are checked together with the schema, so one error names every fault."""
 
     typemap: Mapping[str, str] = setting(
         "indexing.typemap.*",
@@ -85,7 +85,8 @@ class IndexingSettings(SettingsGroup, frozen=True):
         "indexing.tokenizer.*",
         text(),
         {},
-        "How a column is cut into terms: default, raw, en_stem, ngram and others, or a chain such as words|lowercase|ascii.",
+        "How a column is split into terms: default, raw, en_stem, ngram and others, or a chain "
+        "such as words|lowercase|ascii.",
         in_table=True,
         is_word=_is_tokenizer,
     )
@@ -93,7 +94,7 @@ class IndexingSettings(SettingsGroup, frozen=True):
         "indexing.indexrecordoption.*",
         text(),
         {},
-        "What is kept of each term of a column: basic, freq or position.",
+        "What the index stores of each term of a column: basic, freq or position.",
         in_table=True,
         is_word=RECORD_OPTIONS.__contains__,
     )
@@ -101,7 +102,7 @@ class IndexingSettings(SettingsGroup, frozen=True):
         "indexing.text.indexRecordOption",
         word_of(*RECORD_OPTIONS),
         "position",
-        "What is kept of each term of text columns for which nothing else is said.",
+        "What the index stores of each term of text columns without a setting of their own.",
         in_table=True,
     )
     token_length: Mapping[str, str] = setting(
@@ -116,7 +117,8 @@ class IndexingSettings(SettingsGroup, frozen=True):
         "indexing.substring.*",
         boolean(),
         {},
-        "Whether three neighbouring characters of a column's texts are indexed too: `LIKE '%x%'` need not look at all rows.",
+        "Whether every three neighbouring characters of a column are indexed too, so that "
+        "`LIKE '%x%'` does not read all rows.",
         in_table=True,
     )
     nonindexed: tuple[str, ...] = setting(
@@ -165,13 +167,13 @@ def _by_column(words: Mapping[str, str], columns: Collection[str], is_word: Call
 
 
 def _pushdown(key: str, what: str) -> Any:
-    """A setting of the JVM engine's name that says whether conditions of a sort use the index."""
-    how = "asks the index which rows it can be true for (`indexing.substring`); if not, every row is looked at."
+    """Return a setting that decides whether one kind of condition uses the index."""
+    how = "uses the index to find candidate rows (`indexing.substring`); if not, every row is read."
     return setting(f"filter.string{key}.pushdown", boolean(), True, f"Whether {what} {how}", in_table=True)
 
 
 class FilterSettings(SettingsGroup, frozen=True):
-    """Which conditions over parts of texts use the index. The answer is the same."""
+    """Which conditions over parts of texts use the index. The result is the same."""
 
     pattern: bool = _pushdown(
         "Pattern", "a LIKE pattern that is none of the following, or a regular expression (RLIKE),"
@@ -191,13 +193,13 @@ TIME_ZONE = "condition.timeZone"
 
 
 class SearchSettings(SettingsGroup, frozen=True):
-    """How a query is understood."""
+    """How a query is parsed."""
 
     default_fields: tuple[str, ...] = setting(
         "indexing.defaultSearchFields",
         names(),
         (),
-        "Columns that a bare word searches, with weights if some count more (`subject^3,body`); empty: every text column.",
+        "Columns that a bare word searches, with optional weights (`subject^3,body`); empty: every text column.",
         in_table=True,
         names_columns=True,
     )
@@ -205,15 +207,15 @@ class SearchSettings(SettingsGroup, frozen=True):
         "indexing.maxDefaultSearchFields",
         integer(1),
         32,
-        "Most text columns that a bare word searches when no default fields are set; more is an error.",
+        "Maximum number of text columns that a bare word searches when no default fields are set; more is an error.",
         in_table=True,
     )
     default_operator: str = setting(
         DEFAULT_OPERATOR,
         word_of("or", "and"),
         "or",
-        "Whether of words side by side, such as `disk full`, any must match or all. Tables that the JVM engine made are "
-        "`and` by themselves.",
+        "Whether bare words next to each other, such as `disk full`, must match all (`and`) or "
+        "any (`or`). The default is `and` in tables of IndexTables for the JVM.",
         in_table=True,
     )
     time_zone: str = setting(
@@ -227,6 +229,7 @@ class SearchSettings(SettingsGroup, frozen=True):
         "query.maxMatchedTerms",
         integer(0),
         0,
-        "Most terms of a split's text or string column that a prefix, wildcard or regular expression may fit; more is an "
-        "error. Counting them takes about 5 microseconds for each term that begins alike, before the search. 0: no bound.",
+        "Maximum number of terms per split that a prefix, wildcard or regular expression may "
+        "match in a text or string column; more is an error. Counting takes about 5 "
+        "microseconds per term with the same beginning. 0: no limit.",
     )

@@ -1,4 +1,4 @@
-"""Settings by the names that the JVM engine gives them: ours under another name, idle ones, and such as cannot be.
+"""Settings of IndexTables for the JVM: names of settings here, settings without effect, and refused ones.
 
 A cluster that is configured for it has these keys in its Spark conf. Each works, or is accepted with one line in the log that
 says why it has no effect, or is refused with the reason.
@@ -14,12 +14,12 @@ from msgspec import Struct
 
 
 class Alias(Struct, frozen=True):
-    """A key of the JVM engine that is a setting of ours; `convert` gives None where the value is what happens anyway."""
+    """A key of IndexTables for the JVM that is a setting here. `convert` returns None for the default behaviour."""
 
     target: str
     convert: Callable[[Any], object] = lambda value: value
     allowed: str = ""
-    """What may be given, where that is not what the setting of ours allows."""
+    """The allowed values, if they differ from those of the target."""
 
 
 def _seconds(value: object) -> int:
@@ -54,7 +54,7 @@ ALIASES: Mapping[str, Alias] = {
     "transaction.cache.ttl.ms": Alias("transaction.cache.expirationSeconds", _seconds, _MILLISECONDS),
     "transaction.cache.snapshot.ttl.ms": Alias("transaction.cache.expirationSeconds", _seconds, _MILLISECONDS),
 }
-"""Their key, and the setting of ours that it is."""
+"""The key there, and the setting here."""
 
 _WRITES_THROUGH = (
     "parts of splits are written to the disk cache at once and checked by their checksums; there is no queue"
@@ -64,7 +64,7 @@ _ARROW = "rows are read as Arrow columns, without a batch of documents to tune"
 _STREAMING_MERGE = "a merge reads its splits one after the other and is bounded by merge.parallelism"
 _PRUNING = "partitions are pruned over columns of the file list, all at once"
 _PREWARM = "the whole index of a column is warmed, by each process for the splits that it reads"
-_FAST = "every column is kept in columns, beside its index"
+_FAST = "every column is stored in columns"
 _ESTIMATE = "splits are sized by the rows that were written, not by a sample"
 
 NO_EFFECT: Mapping[str, str] = {

@@ -7,7 +7,8 @@ from indextables.config.values import boolean, duration_ms, hours, integer, numb
 
 _MAX_INT = 2**31 - 1
 _GIVEN_LAST = (
-    "0: transaction.cache.maxSize alone decides. A process has one such bound for all tables: the one given last."
+    "0: only transaction.cache.maxSize limits it. The limit applies to all tables of a process; "
+    "the last value set is used."
 )
 
 
@@ -24,31 +25,30 @@ class CheckpointSettings(SettingsGroup, frozen=True):
         "checkpoint.enabled",
         boolean(),
         True,
-        "Write a checkpoint after every few commits. Who opens a table with false also reads every version that is there, "
-        "whatever checkpoints there are.",
+        "Write checkpoints. With false, a reader also reads every version and ignores existing checkpoints.",
         in_table=True,
     )
     asynchronous: bool = setting(
         "checkpoint.async.enabled",
         boolean(),
         True,
-        "Write a checkpoint that is due beside the commits; if false, the commit that makes it due waits for it.",
+        "Write due checkpoints in the background; if false, the commit waits for its checkpoint.",
         in_table=True,
     )
     shutdown_timeout_ms: int = setting(
         "checkpoint.async.shutdownTimeoutMs",
         duration_ms(),
         60_000,
-        "How long the end of a process waits for a checkpoint that is being written.",
+        "How long the process waits for running checkpoints before it exits.",
     )
     async_parallelism: int = setting(
         "checkpoint.async.parallelism",
         integer(1, 64),
         2,
-        "Checkpoints that one process writes at a time, of as many tables.",
+        "Number of tables whose checkpoints one process writes at a time.",
     )
     interval: int = setting(
-        "checkpoint.interval", integer(1), 10, "Versions from one checkpoint to the next.", in_table=True
+        "checkpoint.interval", integer(1), 10, "Number of versions between checkpoints.", in_table=True
     )
     format: str = setting(
         "state.format",
@@ -68,15 +68,15 @@ class CheckpointSettings(SettingsGroup, frozen=True):
         "checkpoint.maxFileSize",
         size(1 << 10),
         128 << 20,
-        "Size of the text at which a JSON checkpoint, or of the file at which a Parquet checkpoint, goes on in another part.",
+        "Size at which a checkpoint starts another part: of the text for JSON, of the file for Parquet.",
         in_table=True,
     )
     replica_location: str = setting(
         "checkpoint.replica.location",
         text(),
         "",
-        "A folder or URL elsewhere that gets a copy of each state and its manifests, in a folder named by the table's id; "
-        "Table.repair(path, from_replica=True) reads it. Empty: no copies.",
+        "A folder or URL to which each state and its manifests are copied, in a folder named "
+        "by the table's id. Table.repair(path, from_replica=True) reads it. Empty: no copies.",
     )
     parquet_compression: str = setting(
         "checkpoint.compression",
@@ -95,13 +95,13 @@ class StateWriteSettings(SettingsGroup, frozen=True):
     )
     level: int = setting("state.compressionLevel", integer(1, 22), 3, "Level of zstd compression.", in_table=True)
     entries_per_manifest: int = setting(
-        "state.entriesPerManifest", integer(1), 50_000, "Most files that one manifest lists.", in_table=True
+        "state.entriesPerManifest", integer(1), 50_000, "Maximum number of files in one manifest.", in_table=True
     )
     renormalize_threshold: int = setting(
         "state.schema.renormalizeThreshold",
         integer(0),
         5,
-        "Number of doc mappings above which equal ones are looked for and merged.",
+        "Number of doc mappings above which equal ones are merged.",
         in_table=True,
     )
 
@@ -113,17 +113,21 @@ class CompactionSettings(SettingsGroup, frozen=True):
         "state.compaction.tombstoneThreshold",
         number(0, 1),
         0.10,
-        "Share of removed entries that calls for compaction.",
+        "Share of removed entries above which a state is compacted.",
         in_table=True,
     )
     max_manifests: int = setting(
-        "state.compaction.maxManifests", integer(1), 20, "Number of manifests that calls for compaction.", in_table=True
+        "state.compaction.maxManifests",
+        integer(1),
+        20,
+        "Number of manifests above which a state is compacted.",
+        in_table=True,
     )
     large_remove_threshold: int = setting(
         "state.compaction.largeRemoveThreshold",
         integer(1),
         _MAX_INT,
-        "Number of files removed since the last state that calls for compaction.",
+        "Number of files removed since the last state above which it is compacted.",
         in_table=True,
     )
     after_merge: bool = setting(
@@ -132,7 +136,7 @@ class CompactionSettings(SettingsGroup, frozen=True):
 
 
 class StateRetrySettings(SettingsGroup, frozen=True):
-    """How writing a state tries again after another writer was first."""
+    """Retries of a state write that lost a race."""
 
     max_attempts: int = setting("state.retry.maxAttempts", integer(1), 10, "Attempts to write a state.", in_table=True)
     base_delay_ms: int = setting(
@@ -147,13 +151,13 @@ LOG_RETENTION = "logRetention.duration"
 
 
 class RetentionSettings(SettingsGroup, frozen=True):
-    """What of the log is kept, and for how long."""
+    """Retention of the log."""
 
     state_versions: int = setting(
         "state.retention.versions", integer(1), 2, "Number of newest states to keep.", in_table=True
     )
     state_hours: float = setting(
-        "state.retention.hours", hours(), 168.0, "For how long older states are kept.", in_table=True
+        "state.retention.hours", hours(), 168.0, "How long older states are kept.", in_table=True
     )
     manifest_hours: float = setting(
         "state.gc.minManifestAgeHours",
@@ -163,13 +167,13 @@ class RetentionSettings(SettingsGroup, frozen=True):
         in_table=True,
     )
     log_ms: int = setting(
-        LOG_RETENTION, duration_ms(), 30 * 86_400_000, "For how long version files are kept.", in_table=True
+        LOG_RETENTION, duration_ms(), 30 * 86_400_000, "How long version files are kept.", in_table=True
     )
     checkpoint_ms: int = setting(
         "checkpointRetention.duration",
         duration_ms(),
         7_200_000,
-        "For how long superseded checkpoints are kept.",
+        "How long superseded checkpoints are kept.",
         in_table=True,
     )
     versions: int = setting(
@@ -182,7 +186,7 @@ class RetentionSettings(SettingsGroup, frozen=True):
 
 
 class CleanupSettings(SettingsGroup, frozen=True):
-    """Cleaning the log by itself after a checkpoint."""
+    """Automatic cleaning of the log after a checkpoint."""
 
     enabled: bool = setting(
         "cleanup.enabled", boolean(), True, "Delete expired log files after a checkpoint.", in_table=True
@@ -200,20 +204,20 @@ class CleanupSettings(SettingsGroup, frozen=True):
 
 
 class RetrySettings(SettingsGroup, frozen=True):
-    """How a commit tries again after another writer was first."""
+    """Retries of a commit that lost a race."""
 
     max_attempts: int = setting(
         "transaction.retry.maxAttempts",
         integer(1),
         1_000,
-        "Attempts to commit a version, within the time for them.",
+        "Maximum number of attempts to commit a version.",
         in_table=True,
     )
     max_elapsed_ms: int = setting(
         "transaction.retry.maxElapsedMs",
         duration_ms(),
         60_000,
-        "For how long a commit is tried again that conflicts with nothing but others' being first.",
+        "How long to retry a commit that only lost races.",
         in_table=True,
     )
     base_delay_ms: int = setting(
@@ -234,73 +238,74 @@ class VersionFileSettings(SettingsGroup, frozen=True):
         "transaction.compression.layout",
         word_of("gzip", "jvm"),
         "gzip",
-        "Form of compressed version files: plain gzip, or with the two bytes before it that the JVM engine needs (jvm).",
+        "Form of compressed version files: plain gzip, or with the two leading bytes that "
+        "IndexTables for the JVM needs (jvm).",
         in_table=True,
     )
 
     @property
     def jvm_layout(self) -> bool:
-        """Whether the JVM engine must be able to read them."""
+        """Whether IndexTables for the JVM must be able to read them."""
         return self.layout == "jvm"
 
 
 class CacheSettings(SettingsGroup, frozen=True):
-    """What the process remembers of the log."""
+    """The cache of log files in the process."""
 
-    enabled: bool = setting("transaction.cache.enabled", boolean(), True, "Remember immutable log files in memory.")
+    enabled: bool = setting("transaction.cache.enabled", boolean(), True, "Cache immutable log files in memory.")
     expiration_seconds: int = setting(
         "transaction.cache.expirationSeconds",
         integer(0),
         0,
-        "For how long a snapshot is used again without asking the store for newer versions; 0 asks every time, because a "
-        "stale answer that nobody asked for is a wrong one, and one listing tells. When half of the time has gone, the next "
-        "open has the store asked in the background. Commits of this process, and of the processes of one Spark "
-        "application, are always seen at once.",
+        "How long a snapshot is reused without asking the store for newer versions; 0 lists "
+        "the log every time. After half of the time, the next open refreshes the snapshot in "
+        "the background. Commits of this process, and of the processes of one Spark "
+        "application, are always visible at once.",
     )
     refresh_parallelism: int = setting(
         "transaction.cache.refreshParallelism",
         integer(1, 64),
         2,
-        "Tables that one process looks at in the background at a time, where a stale answer is allowed.",
+        "Number of tables that one process refreshes in the background at a time, where a stale answer is allowed.",
     )
     max_bytes: int = setting(
         "transaction.cache.maxSize",
         size(),
         256 << 20,
-        "Bound of the log cache, which a process has one of: the highest that its tables were opened with.",
+        "Maximum size of the log cache. A process has one; the highest value of its tables is used.",
     )
     version_ttl_ms: int | None = setting(
         "transaction.cache.version.ttl.ms",
         duration_ms(),
         None,
-        f"For how long a version file that was read is remembered. {_GIVEN_LAST}",
+        f"How long a version file is cached. {_GIVEN_LAST}",
     )
     metadata_ttl_ms: int | None = setting(
         "transaction.cache.metadata.ttl.ms",
         duration_ms(),
         None,
-        f"For how long a table's metadata is remembered after it was read, in snapshots and checkpoints. {_GIVEN_LAST}",
+        f"How long the metadata of a table is cached, in snapshots and checkpoints. {_GIVEN_LAST}",
     )
     file_list_ttl_ms: int | None = setting(
         "transaction.cache.fileList.ttl.ms",
         duration_ms(),
         None,
-        f"For how long lists of files are remembered after they were read, in snapshots and manifests. {_GIVEN_LAST}",
+        f"How long lists of files are cached, in snapshots and manifests. {_GIVEN_LAST}",
     )
     version_capacity: int | None = setting(
-        "transaction.cache.version.capacity", integer(0), None, f"Most version files that are remembered. {_GIVEN_LAST}"
+        "transaction.cache.version.capacity", integer(0), None, f"Maximum number of cached version files. {_GIVEN_LAST}"
     )
     snapshot_capacity: int | None = setting(
         "transaction.cache.snapshot.capacity",
         integer(0),
         None,
-        f"Most tables whose newest snapshot is remembered. {_GIVEN_LAST}",
+        f"Maximum number of tables whose newest snapshot is cached. {_GIVEN_LAST}",
     )
     file_list_capacity: int | None = setting(
         "transaction.cache.fileList.capacity",
         integer(0),
         None,
-        f"Most tables whose manifests, which list their files, are remembered. {_GIVEN_LAST}",
+        f"Maximum number of tables whose manifests are cached. {_GIVEN_LAST}",
     )
 
 
@@ -314,19 +319,19 @@ class LogReadSettings(SettingsGroup, frozen=True):
 
 
 class ImplementationSettings(SettingsGroup, frozen=True):
-    """Settings of other engines that choose between implementations; there is one here."""
+    """Settings of other engines that choose between implementations. This package has one."""
 
     use_optimized: bool = setting(
         "transaction.useOptimized",
         boolean(),
         True,
-        "Accepted for sessions that set it: there is one implementation of the log, and a line in the log says so.",
+        "Accepted without effect, with a log line: there is one implementation of the log.",
     )
 
 
 class SkipSettings(SettingsGroup, frozen=True):
-    """How splits that an operation could not process are left alone."""
+    """Splits that an operation could not process."""
 
     cooldown_hours: float = setting(
-        "skippedFiles.cooldownDuration", hours(), 24.0, "For how long a skipped split is left alone.", in_table=True
+        "skippedFiles.cooldownDuration", hours(), 24.0, "How long a skipped split is not tried again.", in_table=True
     )

@@ -108,7 +108,7 @@ G = TypeVar("G", bound=SettingsGroup)
 
 
 class WithoutEffect:
-    """The group of settings that are known and do nothing here: names of the JVM engine."""
+    """The group of settings without effect: names of IndexTables for the JVM."""
 
 
 _WITHOUT_EFFECT = {
@@ -123,7 +123,7 @@ _shared_folder = ""
 
 
 class Registry:
-    """Every setting of every group, by key, and by the names that the JVM engine has for them."""
+    """Every setting of every group, by key, and by their names in IndexTables for the JVM."""
 
     def __init__(self, groups: Iterable[type[SettingsGroup]]) -> None:
         self.settings = {s.key: s for g in groups for s in declared(g)}
@@ -160,12 +160,12 @@ class Registry:
         )
 
     def name_of(self, key: str) -> str:
-        """The name of a setting as the caller has it, well spelt: ours, or the JVM engine's."""
+        """The correct spelling of the caller's name for a setting, here or in IndexTables for the JVM."""
         name = bare_key(key)
         return self._lower.get(name.lower()) or _JVM_NAMES.get(name.lower(), name)
 
     def converted(self, key: str, value: object) -> Any:
-        """The value for the setting of ours, where a name of the JVM engine has other values; None: it says nothing."""
+        """The value of the target of an alias; None means no value."""
         name = _JVM_NAMES.get(bare_key(key).lower(), "")
         return ALIASES[name].convert(value) if name in ALIASES else value
 
@@ -234,7 +234,7 @@ def is_news(*words: str) -> bool:
 
 
 def share_folder(folder: str) -> None:
-    """The folder that the processes of the application share, told to a process that Spark did not start."""
+    """The folder that the processes of the application share, passed to a process that Spark did not start."""
     global _shared_folder
     _shared_folder = folder
 
@@ -281,7 +281,7 @@ class Settings:
         self._registry = registry
         self._values: dict[str, Any] = {}
         self.without_effect: dict[str, str] = {}
-        """Settings of the JVM engine that were given and change nothing here; why is in their documentation."""
+        """Settings of IndexTables for the JVM that were set and have no effect."""
         for layer in layers:
             lists: list[tuple[Setting, str, Any]] = []
             particular: list[tuple[Setting, str, Any]] = []

@@ -7,7 +7,7 @@ from indextables.config.values import ValueType, boolean, integer, size, word_of
 
 
 class SparkReadSettings(SettingsGroup, frozen=True):
-    """How a scan is cut into tasks."""
+    """How a scan is divided into tasks."""
 
     splits_per_task: int = setting(
         "read.splitsPerTask",
@@ -23,43 +23,43 @@ class SparkReadSettings(SettingsGroup, frozen=True):
         "read.maxSplitsPerTask",
         integer(0),
         0,
-        "Most splits that one Spark task reads where they are grouped by size; 0: as many as their size allows.",
+        "Maximum number of splits per Spark task if they are grouped by size; 0: only the size limits it.",
     )
     driver_splits: int = setting(
         "read.driverSplits",
         integer(0),
         8,
-        "Up to so many splits the driver reads a small result itself, without tasks; 0: never.",
+        "Maximum number of splits for which the driver reads a small result itself, without tasks; 0: never.",
     )
     engine: str = setting(
         "read.engine",
         word_of("auto", "native", "arrow"),
         "auto",
-        "Who reads the rows of table(): Spark itself (native), the package (arrow), or Spark where it can.",
+        "Reader of the rows of table(): Spark (native), the package (arrow), or Spark where possible (auto).",
     )
 
 
 class SparkWriteSettings(SettingsGroup, frozen=True):
-    """How rows are spread over the tasks of a write."""
+    """How rows are distributed over the tasks of a write."""
 
     optimize: bool = setting(
         "write.optimizeWrite.enabled",
         boolean(),
         True,
-        "Bring rows together before writing, those of a partition above all, so that few and large splits come out.",
+        "Collect the rows of each partition before writing, so that few large splits are written.",
         in_table=True,
     )
     distribution: str = setting(
         "write.optimizeWrite.distributionMode",
         word_of("none", "hash"),
         "hash",
-        "How an optimized write brings rows together: those of a partition by a shuffle (`hash`), or not at all (`none`).",
+        "How an optimized write collects the rows of a partition: by a shuffle (`hash`), or not (`none`).",
         in_table=True,
     )
     target_bytes: int = setting(
         "write.optimizeWrite.targetSplitSize",
         size(1 << 20),
         1 << 30,
-        "Size of the splits that an optimized write aims at.",
+        "Target size of the splits of an optimized write.",
         in_table=True,
     )

@@ -10,26 +10,26 @@ class SplitWriterSettings(SettingsGroup, frozen=True):
     """How rows become splits."""
 
     heap_bytes: int = setting(
-        "indexWriter.heapSize", size(32 << 20), 400 << 20, "Memory for the index of a split that is being written."
+        "indexWriter.heapSize", size(32 << 20), 400 << 20, "Memory for the index of a split during a write."
     )
     temp_directory: str = setting(
         "indexWriter.tempDirectoryPath",
         local_path(),
         "",
-        "Where splits are built before upload; empty: the system's choice.",
+        "Folder in which splits are built before upload; empty: the temporary folder of the system.",
     )
     target_bytes: int = setting(
         "write.targetSplitSize",
         size(1 << 20),
         1 << 30,
-        "Size at which a writer goes on to the next split.",
+        "Size at which a writer starts the next split.",
         in_table=True,
     )
     max_rows: int = setting(
         "write.maxRowsPerSplit",
         integer(1, 1 << 30),
         10_000_000,
-        "Number of rows at which a writer goes on to the next split.",
+        "Number of rows at which a writer starts the next split.",
         in_table=True,
     )
     timestamp_column: str = setting(
@@ -50,25 +50,26 @@ class SplitWriterSettings(SettingsGroup, frozen=True):
 
 
 class SplitCacheSettings(SettingsGroup, frozen=True):
-    """What of splits is kept: on local disk for all processes of a user together, and in the memory of each process."""
+    """Caches of splits: on local disk for all processes of a user, and in the memory of each process."""
 
     directory: str = setting(
         "cache.directoryPath",
         local_path(),
         "",
-        "Where parts of splits are kept; empty: a folder in the system's temp folder.",
+        "Folder of the disk cache; empty: a folder in the temporary folder of the system.",
     )
-    on_disk: bool = setting(
-        "cache.disk.enabled", boolean(), True, "Whether parts of splits are kept on disk, whatever the bound says."
-    )
+    on_disk: bool = setting("cache.disk.enabled", boolean(), True, "Whether parts of splits are cached on disk.")
     max_bytes: int = setting(
-        "cache.maxSize", size(), 4 << 30, "Bound of the disk cache; what was used longest ago goes first."
+        "cache.maxSize",
+        size(),
+        4 << 30,
+        "Maximum size of the disk cache; the least recently used parts are removed first.",
     )
     memory_bytes: int = setting(
         "cache.memory.maxSize",
         size(),
         128 << 20,
-        "Bound of the decoded columns that a process keeps in memory for its next search; 0 keeps none.",
+        "Maximum size of the decoded columns that a process caches in memory; 0 disables this cache.",
     )
 
 
@@ -80,33 +81,33 @@ class ReadSettings(SettingsGroup, frozen=True):
         "read.remoteParallelism",
         integer(1, 256),
         64,
-        "Splits of a remote store that one process looks into at a time before it reads rows; "
-        "read.parallelism, where only that is given.",
+        "Splits of a remote store that one process searches at a time before it reads rows; "
+        "read.parallelism if only that is set.",
     )
     fail_on_missing_field: bool = setting(
         "prewarm.failOnMissingField",
         boolean(),
         False,
-        "Whether prewarming refuses a column that has no index; otherwise it says so and goes on.",
+        "Whether prewarming refuses a column without an index; otherwise it reports the column and continues.",
     )
 
 
 class PrewarmSettings(SettingsGroup, frozen=True):
-    """What is fetched of remote splits ahead of a search, where nobody names it; and whether every read does so."""
+    """Defaults of prewarming, and whether every read prewarms."""
 
     enabled: bool = setting(
         "prewarm.enabled",
         boolean(),
         False,
-        "Whether a process that reads a remote split for the first time fetches its indexes for later searches too: those of "
-        "prewarm.fields, if prewarm.partitionFilter leaves the split.",
+        "Whether the first read of a remote split also fetches its indexes for later searches: "
+        "those of prewarm.fields, if the split matches prewarm.partitionFilter.",
     )
     fields: tuple[str, ...] = setting(
         "prewarm.fields",
         names(),
         (),
-        "Columns whose indexes are prewarmed where none is named; empty: all. What a table has no such column for, or no "
-        "index of, is left out.",
+        "Columns whose indexes are prewarmed if a call names none; empty: all. Unknown columns "
+        "and columns without an index are skipped.",
         in_table=True,
         names_columns=True,
     )
@@ -114,35 +115,39 @@ class PrewarmSettings(SettingsGroup, frozen=True):
         "prewarm.partitionFilter",
         text(),
         "",
-        "Condition, such as day = '2026-11-02', for the splits that are prewarmed where none is given; empty: all.",
+        "Condition, such as day = '2026-11-02', for the splits that are prewarmed if a call has none; empty: all.",
     )
 
 
 class RangeSettings(SettingsGroup, frozen=True):
-    """Which parts of a remote split are fetched together."""
+    """How ranges of a remote split are combined."""
 
     max_gap: int = setting(
         "read.coalesceMaxGap",
         size(),
         256 << 10,
-        "Parts of a remote split that lie no further apart than this are fetched in one request, with what is between them.",
+        "Ranges of a remote split with at most this gap are fetched in one request, including the gap.",
     )
     max_bytes: int = setting(
         "read.maxRangeSize",
         size(),
         0,
-        "Most that parts of a remote split are joined to for one request; what is larger by itself stays whole. 0: no bound.",
+        "Maximum size of combined ranges in one request; a larger single range stays whole. 0: no limit.",
     )
 
 
 class StatsSettings(SettingsGroup, frozen=True):
-    """Which columns have minima and maxima in the log, and how long a text among them may be."""
+    """Column statistics in the log."""
 
     truncate: bool = setting(
-        "stats.truncation.enabled", boolean(), True, "Shorten long texts in the statistics.", in_table=True
+        "stats.truncation.enabled", boolean(), True, "Shorten long strings in the statistics.", in_table=True
     )
     max_length: int = setting(
-        "stats.truncation.maxLength", integer(1), 32, "Characters of a text that the statistics keep.", in_table=True
+        "stats.truncation.maxLength",
+        integer(1),
+        32,
+        "Maximum number of characters of a string in the statistics.",
+        in_table=True,
     )
     indexed_columns: int = setting(
         "dataSkippingNumIndexedCols",
@@ -155,7 +160,7 @@ class StatsSettings(SettingsGroup, frozen=True):
         "dataSkippingStatsColumns",
         names(),
         (),
-        "Columns that have statistics; if given, their number does not count.",
+        "Columns that have statistics; if set, dataSkippingNumIndexedCols is ignored.",
         in_table=True,
         names_columns=True,
     )

@@ -9,13 +9,13 @@ from indextables.config.values import boolean, duration_ms, integer, local_path,
 
 
 class AwsSettings(SettingsGroup, frozen=True):
-    """How S3, or a store that speaks its protocol, is reached."""
+    """Access to S3 and compatible stores."""
 
     access_key: str | None = setting("aws.accessKey", text(), None, "Access key id.", secret=True)
     secret_key: str | None = setting("aws.secretKey", text(), None, "Secret access key.", secret=True)
     session_token: str | None = setting("aws.sessionToken", text(), None, "Token of a temporary key.", secret=True)
     region: str | None = setting("aws.region", text(), None, "Region of the bucket.")
-    endpoint: str | None = setting("aws.endpoint", text(), None, "Address of a store other than AWS itself.")
+    endpoint: str | None = setting("aws.endpoint", text(), None, "Address of a store other than AWS.")
     path_style_access: bool | None = setting(
         "aws.pathStyleAccess",
         boolean(),
@@ -27,13 +27,14 @@ class AwsSettings(SettingsGroup, frozen=True):
         "aws.credentialsProviderClass",
         text(),
         None,
-        "Class or function, written `module:Name`, whose result is called for fresh credentials whenever they expire. One "
-        "that has a parameter `settings` is given what was set of `databricks.*`.",
+        "Class or function, written `module:Name`, whose result is called for new credentials "
+        "when they expire. If it has a parameter `settings`, it receives the `databricks.*` "
+        "settings.",
     )
 
 
 class AzureSettings(SettingsGroup, frozen=True):
-    """How Azure Blob Storage is reached."""
+    """Access to Azure Blob Storage."""
 
     account_name: str | None = setting("azure.accountName", text(), None, "Storage account, if the URL names none.")
     account_key: str | None = setting("azure.accountKey", text(), None, "Key of the storage account.", secret=True)
@@ -42,19 +43,19 @@ class AzureSettings(SettingsGroup, frozen=True):
     )
     sas_token: str | None = setting("azure.sasToken", text(), None, "Shared access signature.", secret=True)
     bearer_token: str | None = setting(
-        "azure.bearerToken", text(), None, "Token of Azure's directory, as it stands in a request.", secret=True
+        "azure.bearerToken", text(), None, "Token of Azure's directory, as sent in a request.", secret=True
     )
     tenant_id: str | None = setting("azure.tenantId", text(), None, "Tenant of the service principal.")
     client_id: str | None = setting("azure.clientId", text(), None, "Client id of the service principal.")
     client_secret: str | None = setting(
         "azure.clientSecret", text(), None, "Secret of the service principal.", secret=True
     )
-    endpoint: str | None = setting("azure.endpoint", text(), None, "Address of a blob service other than Azure itself.")
-    use_emulator: bool = setting("azure.useEmulator", boolean(), False, "Talk to Azurite with its well-known account.")
+    endpoint: str | None = setting("azure.endpoint", text(), None, "Address of a blob service other than Azure.")
+    use_emulator: bool = setting("azure.useEmulator", boolean(), False, "Use Azurite with its well-known account.")
 
 
 class GcpSettings(SettingsGroup, frozen=True):
-    """How Google Cloud Storage is reached."""
+    """Access to Google Cloud Storage."""
 
     service_account_key: str | None = setting(
         "gcp.serviceAccountKey",
@@ -63,11 +64,11 @@ class GcpSettings(SettingsGroup, frozen=True):
         "Service account key: its JSON text or its file.",
         secret=True,
     )
-    endpoint: str | None = setting("gcp.endpoint", text(), None, "Address of a store other than Google's own.")
+    endpoint: str | None = setting("gcp.endpoint", text(), None, "Address of a store other than Google's.")
 
 
 class HdfsSettings(SettingsGroup, frozen=True):
-    """How HDFS is reached, beyond what Hadoop's own configuration files say."""
+    """Access to HDFS, in addition to Hadoop's configuration files."""
 
     config_directory: str | None = setting(
         "hdfs.configDirectory", local_path(), None, "Folder of core-site.xml and hdfs-site.xml; unset: HADOOP_CONF_DIR."
@@ -78,27 +79,27 @@ class HdfsSettings(SettingsGroup, frozen=True):
 
 
 class DatabricksSettings(SettingsGroup, frozen=True):
-    """What a class of credentials (`aws.credentialsProviderClass`) is told of a Databricks workspace; it alone reads it."""
+    """Settings of a Databricks workspace. Only a credentials class (`aws.credentialsProviderClass`) reads them."""
 
     workspace_url: str | None = setting("databricks.workspaceUrl", text(), None, "Address of the workspace.")
-    api_token: str | None = setting("databricks.apiToken", text(), None, "Token for its interface.", secret=True)
+    api_token: str | None = setting("databricks.apiToken", text(), None, "Token for its API.", secret=True)
     refresh_buffer_minutes: int | None = setting(
         "databricks.credential.refreshBuffer.minutes",
         integer(0),
         None,
-        "How long before they expire credentials are to be fetched anew.",
+        "How long before their expiry credentials are renewed.",
     )
     cache_size: int | None = setting(
-        "databricks.cache.maxSize", integer(0), None, "Most credentials that the class is to keep."
+        "databricks.cache.maxSize", integer(0), None, "Maximum number of credentials that the class caches."
     )
     fallback: bool | None = setting(
         "databricks.fallback.enabled",
         boolean(),
         None,
-        "Whether credentials for reading will do where none for writing are.",
+        "Whether credentials for reading are used if there are none for writing.",
     )
     retry_attempts: int | None = setting(
-        "databricks.retry.attempts", integer(0), None, "How often the workspace is to be asked again."
+        "databricks.retry.attempts", integer(0), None, "Number of retries of a request to the workspace."
     )
 
     def given(self) -> dict[str, object]:
@@ -108,10 +109,10 @@ class DatabricksSettings(SettingsGroup, frozen=True):
 
 
 class RequestSettings(SettingsGroup, frozen=True):
-    """How long a remote store is waited for, and how often it is asked again."""
+    """Timeouts and retries of requests to remote stores."""
 
     timeout_ms: int = setting(
-        "storage.timeoutMs", duration_ms(1), 60_000, "Longest silence of a remote store before a request has failed."
+        "storage.timeoutMs", duration_ms(1), 60_000, "How long a request waits for a remote store before it fails."
     )
     max_retries: int = setting(
         "storage.retry.maxRetries",
@@ -130,7 +131,8 @@ class RequestSettings(SettingsGroup, frozen=True):
         "storage.partSize",
         size(5 << 20, 5 << 30),
         8 << 20,
-        "Size of the parts in which a large file is uploaded to a remote store; larger where there would be too many.",
+        "Size of the parts in which a large file is uploaded to a remote store; larger if "
+        "there would be too many parts.",
     )
 
 

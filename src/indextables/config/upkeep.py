@@ -23,31 +23,29 @@ class MergeSettings(SettingsGroup, frozen=True):
         "merge.skipSplitThreshold",
         number(0, 1),
         0.45,
-        "Share of the target size from which a split is left alone.",
+        "Share of the target size above which a split is not merged.",
         in_table=True,
     )
     max_source_splits: int = setting(
         "merge.maxSourceSplitsPerMerge",
         integer(MIN_SOURCES),
         1_000,
-        "Most splits that are merged into one.",
+        "Maximum number of splits that are merged into one.",
         in_table=True,
     )
-    batch_groups: int = setting(
-        "merge.batchSize", integer(1), 16, "Merged splits that are committed together.", in_table=True
-    )
+    batch_groups: int = setting("merge.batchSize", integer(1), 16, "Number of merged splits per commit.", in_table=True)
     deleted_share: float = setting(
         "merge.deletedShareThreshold",
         number(0, 1),
         0.3,
-        "Share of deleted rows above which a merge writes a split anew even if it stands alone or is large.",
+        "Share of deleted rows above which a merge rewrites a split even if it is alone or large.",
         in_table=True,
     )
     cluster_by: tuple[str, ...] = setting(
         "merge.clusterBy",
         names(),
         (),
-        "Columns by which merges sort the rows of the splits they write; empty: rows stay in the order they came in.",
+        "Columns by which merges sort rows; empty: rows keep their order.",
         in_table=True,
         names_columns=True,
     )
@@ -61,15 +59,16 @@ class DeleteSettings(SettingsGroup, frozen=True):
         "delete.mode",
         word_of("auto", "vector", "rewrite"),
         "auto",
-        "How rows go: by a deletion vector beside the split (vector), by writing the split anew without them (rewrite), or "
-        "as the share of its rows says (auto).",
+        "How rows are deleted: by a deletion vector (vector), by rewriting the split "
+        "(rewrite), or by the share of deleted rows (auto).",
         in_table=True,
     )
     max_share: float = setting(
         "delete.maxVectorShare",
         number(0, 1),
         0.2,
-        "Share of a split's rows up to which delete.mode auto takes a deletion vector; rows deleted earlier count too.",
+        "Share of deleted rows of a split up to which delete.mode auto uses a deletion vector; "
+        "earlier deletions count too.",
         in_table=True,
     )
 
@@ -89,15 +88,16 @@ class PurgeSettings(SettingsGroup, frozen=True):
         "purge.defaultRetentionHours",
         hours(),
         168.0,
-        "For how long a split is kept after it was removed, or written without ever being committed.",
+        "How long a split is kept after it was removed, or written without a commit.",
         in_table=True,
     )
     log_hours: float = setting(
         PURGE_LOG_HOURS,
         hours(),
         720.0,
-        "For how long version files are kept when a table is purged. Where it is set it also counts for the clean-up "
-        "after checkpoints: alone, or if logRetention.duration is set too, the longer of the two.",
+        "How long version files are kept when a table is purged. If set, it also applies to "
+        "the cleaning after checkpoints; if logRetention.duration is set too, the longer one "
+        "applies.",
         in_table=True,
     )
     check_retention: bool = setting(
@@ -111,20 +111,20 @@ class PurgeSettings(SettingsGroup, frozen=True):
         "purge.minRetentionHours",
         hours(1),
         24.0,
-        "Shortest retention that a purge accepts while it checks.",
+        "Shortest retention that a purge accepts while purge.retentionCheckEnabled is true.",
         in_table=True,
     )
     parallelism: int = setting(
         "purge.parallelism",
         integer(1, 64),
         4,
-        "Threads that delete the files of a batch, where this process deletes them.",
+        "Threads that delete the files of a batch in this process.",
     )
     max_files: int = setting(
         "purge.maxFilesToDelete",
         integer(0),
         0,
-        "Most splits that one purge deletes; what is left, the next one finds again. 0: all.",
+        "Maximum number of splits that one purge deletes; the next purge deletes the others. 0: all.",
         in_table=True,
     )
     delete_retries: int = setting(
@@ -137,7 +137,7 @@ class PurgeSettings(SettingsGroup, frozen=True):
 
 
 class MergeOnWriteSettings(SettingsGroup, frozen=True):
-    """Merging by itself after a write."""
+    """Automatic merges after a write."""
 
     enabled: bool = setting(
         "mergeOnWrite.enabled",
@@ -157,7 +157,7 @@ class MergeOnWriteSettings(SettingsGroup, frozen=True):
         "mergeOnWrite.minSplits",
         integer(MIN_SOURCES),
         20,
-        "Number of splits worth merging that starts a merge.",
+        "Number of small splits that starts a merge.",
         in_table=True,
     )
     target_bytes: int = setting(
@@ -171,39 +171,39 @@ class MergeOnWriteSettings(SettingsGroup, frozen=True):
         "mergeOnWrite.minDiskSpaceGB",
         number(0),
         0.0,
-        "Gigabytes that must be free where splits are built (`indexWriter.tempDirectoryPath`) for a merge after a write to "
-        "begin; 0: however few.",
+        "Gigabytes of free disk in `indexWriter.tempDirectoryPath` that a merge after a write "
+        "requires; 0: no requirement.",
         in_table=True,
     )
     shutdown_timeout_ms: int = setting(
         "mergeOnWrite.shutdownTimeoutMs",
         duration_ms(),
         300_000,
-        "For how long the process waits for merges in the background before it ends.",
+        "How long the process waits for merges in the background before it exits.",
     )
 
 
 class ExpirySettings(SettingsGroup, frozen=True):
-    """Retention by time: rows that are too old go."""
+    """Expiry of rows by time."""
 
     column: str = setting(
         "retention.column",
         text(),
         "",
-        "Column of dates or times by which rows grow old; empty: they do not.",
+        "Column of dates or times by which rows expire; empty: rows do not expire.",
         in_table=True,
         names_columns=True,
     )
     period_ms: int = setting(
-        "retention.period", duration_ms(), 0, "For how long rows are kept, by that column: 30 days, 12h.", in_table=True
+        "retention.period", duration_ms(), 0, "How long rows are kept, by that column: 30 days, 12h.", in_table=True
     )
     on_write: bool = setting(
-        "retention.onWrite.enabled", boolean(), False, "Delete rows that are too old after every write.", in_table=True
+        "retention.onWrite.enabled", boolean(), False, "Delete expired rows after every write.", in_table=True
     )
 
 
 class PurgeOnWriteSettings(SettingsGroup, frozen=True):
-    """Purging by itself after writes and merges."""
+    """Automatic purges after writes and merges."""
 
     enabled: bool = setting(
         "purgeOnWrite.enabled", boolean(), False, "Purge the table after merges and writes.", in_table=True
@@ -215,17 +215,17 @@ class PurgeOnWriteSettings(SettingsGroup, frozen=True):
         "purgeOnWrite.triggerAfterWrites",
         integer(0),
         0,
-        "Purge after the write of every so many versions; 0: after the merges that follow writes, or after every write "
-        "if none do.",
+        "Number of written versions between purges; 0: after the merges that follow writes, or "
+        "after every write without such merges.",
         in_table=True,
     )
     split_hours: float = setting(
-        "purgeOnWrite.splitRetentionHours", hours(), 168.0, "Retention of splits when purging by itself.", in_table=True
+        "purgeOnWrite.splitRetentionHours", hours(), 168.0, "Retention of splits in automatic purges.", in_table=True
     )
     log_hours: float = setting(
         "purgeOnWrite.txLogRetentionHours",
         hours(),
         720.0,
-        "Retention of version files when purging by itself.",
+        "Retention of version files in automatic purges.",
         in_table=True,
     )

@@ -105,7 +105,9 @@ def test_a_setting_of_callers_is_never_put_into_a_table(tmp_path: Path, key: str
     else:
         table = Table.create(str(tmp_path / "t"), schema=ROWS.schema, options={"checkpoint.interval": 7})
     assert table.metadata.configuration == {"checkpoint.interval": "7"}
-    with pytest.raises(InvalidInputError, match=f"{key} cannot be kept in a table.*option where the table is opened"):
+    with pytest.raises(
+        InvalidInputError, match=f"{key} cannot be stored in table metadata.*option when opening the table"
+    ):
         table.update_metadata(options={f"spark.indextables.{key}": given[key]})
     assert Table.open(str(tmp_path / "t")).version == 0
 
