@@ -122,7 +122,12 @@ class IndexingSettings(SettingsGroup, frozen=True):
         in_table=True,
     )
     nonindexed: tuple[str, ...] = setting(
-        "indexing.nonindexed", names(), (), "Columns that get no index.", in_table=True, names_columns=True
+        "indexing.nonindexed",
+        names(),
+        (),
+        "Columns that get no index.",
+        in_table=True,
+        names_columns=True,
     )
     max_token_length: int = setting(
         "indexing.maxTokenLength",
@@ -140,7 +145,8 @@ class IndexingSettings(SettingsGroup, frozen=True):
         checks the columns.
         """
         return replace(
-            self, **{name: _by_column(getattr(self, name), columns, is_word) for name, is_word in _LISTS.items()}
+            self,
+            **{name: _by_column(getattr(self, name), columns, is_word) for name, is_word in _LISTS.items()},
         )
 
 

@@ -96,18 +96,32 @@ NO_EFFECT: Mapping[str, str] = {
     "indexing.json.mode": "a json column is indexed by its paths, always",
     **{
         f"merge.{key}": _STREAMING_MERGE
-        for key in ("download.maxConcurrencyPerCore", "download.memoryBudget", "upload.maxConcurrency")
+        for key in (
+            "download.maxConcurrencyPerCore",
+            "download.memoryBudget",
+            "upload.maxConcurrency",
+        )
     },
     **{
         f"mergeOnWrite.{key}": _STREAMING_MERGE
         for key in (
-            *("batchCpuFraction", "maxConcurrentBatches", "minBatchesToTrigger", "mergeGroupMultiplier"),
+            *(
+                "batchCpuFraction",
+                "maxConcurrentBatches",
+                "minBatchesToTrigger",
+                "mergeGroupMultiplier",
+            ),
             *("memoryOverheadFactor",),
         )
     },
     **{
         f"partitionPruning.{key}": _PRUNING
-        for key in ("filterCacheEnabled", "indexEnabled", "parallelThreshold", "selectivityOrdering")
+        for key in (
+            "filterCacheEnabled",
+            "indexEnabled",
+            "parallelThreshold",
+            "selectivityOrdering",
+        )
     },
     **{f"prewarm.{key}": _PREWARM for key in ("segments", "splitsPerTask", "catchUpNewHosts")},
     **{f"read.batchOptimization.{key}": _ARROW for key in ("enabled", "profile", "minDocsForOptimization")},

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from indextables.config.registry import SettingsGroup, setting
-from indextables.config.values import boolean, duration_ms, hours, integer, number, size, text, word_of
+from indextables.config.values import (
+    boolean,
+    duration_ms,
+    hours,
+    integer,
+    number,
+    size,
+    text,
+    word_of,
+)
 
 _MAX_INT = 2**31 - 1
 _GIVEN_LAST = (
@@ -48,7 +57,11 @@ class CheckpointSettings(SettingsGroup, frozen=True):
         "Number of tables whose checkpoints one process writes at a time.",
     )
     interval: int = setting(
-        "checkpoint.interval", integer(1), 10, "Number of versions between checkpoints.", in_table=True
+        "checkpoint.interval",
+        integer(1),
+        10,
+        "Number of versions between checkpoints.",
+        in_table=True,
     )
     format: str = setting(
         "state.format",
@@ -91,11 +104,19 @@ class StateWriteSettings(SettingsGroup, frozen=True):
     """How the manifests of a state are written."""
 
     compression: str = setting(
-        "state.compression", word_of("zstd", "snappy", "none"), "zstd", "Compression of manifests.", in_table=True
+        "state.compression",
+        word_of("zstd", "snappy", "none"),
+        "zstd",
+        "Compression of manifests.",
+        in_table=True,
     )
     level: int = setting("state.compressionLevel", integer(1, 22), 3, "Level of zstd compression.", in_table=True)
     entries_per_manifest: int = setting(
-        "state.entriesPerManifest", integer(1), 50_000, "Maximum number of files in one manifest.", in_table=True
+        "state.entriesPerManifest",
+        integer(1),
+        50_000,
+        "Maximum number of files in one manifest.",
+        in_table=True,
     )
     renormalize_threshold: int = setting(
         "state.schema.renormalizeThreshold",
@@ -131,7 +152,11 @@ class CompactionSettings(SettingsGroup, frozen=True):
         in_table=True,
     )
     after_merge: bool = setting(
-        "state.compaction.afterMerge", boolean(), True, "Compact the state after a merge.", in_table=True
+        "state.compaction.afterMerge",
+        boolean(),
+        True,
+        "Compact the state after a merge.",
+        in_table=True,
     )
 
 
@@ -140,10 +165,18 @@ class StateRetrySettings(SettingsGroup, frozen=True):
 
     max_attempts: int = setting("state.retry.maxAttempts", integer(1), 10, "Attempts to write a state.", in_table=True)
     base_delay_ms: int = setting(
-        "state.retry.baseDelayMs", duration_ms(), 100, "First backoff of a state write.", in_table=True
+        "state.retry.baseDelayMs",
+        duration_ms(),
+        100,
+        "First backoff of a state write.",
+        in_table=True,
     )
     max_delay_ms: int = setting(
-        "state.retry.maxDelayMs", duration_ms(), 5000, "Longest backoff of a state write.", in_table=True
+        "state.retry.maxDelayMs",
+        duration_ms(),
+        5000,
+        "Longest backoff of a state write.",
+        in_table=True,
     )
 
 
@@ -167,7 +200,11 @@ class RetentionSettings(SettingsGroup, frozen=True):
         in_table=True,
     )
     log_ms: int = setting(
-        LOG_RETENTION, duration_ms(), 30 * 86_400_000, "How long version files are kept.", in_table=True
+        LOG_RETENTION,
+        duration_ms(),
+        30 * 86_400_000,
+        "How long version files are kept.",
+        in_table=True,
     )
     checkpoint_ms: int = setting(
         "checkpointRetention.duration",
@@ -189,7 +226,11 @@ class CleanupSettings(SettingsGroup, frozen=True):
     """Automatic cleaning of the log after a checkpoint."""
 
     enabled: bool = setting(
-        "cleanup.enabled", boolean(), True, "Delete expired log files after a checkpoint.", in_table=True
+        "cleanup.enabled",
+        boolean(),
+        True,
+        "Delete expired log files after a checkpoint.",
+        in_table=True,
     )
     failure_policy: str = setting(
         "cleanup.failurePolicy",
@@ -199,7 +240,11 @@ class CleanupSettings(SettingsGroup, frozen=True):
         in_table=True,
     )
     dry_run: bool = setting(
-        "cleanup.dryRun", boolean(), False, "Log what cleanup would delete, and delete nothing.", in_table=True
+        "cleanup.dryRun",
+        boolean(),
+        False,
+        "Log what cleanup would delete, and delete nothing.",
+        in_table=True,
     )
 
 
@@ -221,10 +266,18 @@ class RetrySettings(SettingsGroup, frozen=True):
         in_table=True,
     )
     base_delay_ms: int = setting(
-        "transaction.retry.baseDelayMs", duration_ms(), 100, "First backoff of a commit.", in_table=True
+        "transaction.retry.baseDelayMs",
+        duration_ms(),
+        100,
+        "First backoff of a commit.",
+        in_table=True,
     )
     max_delay_ms: int = setting(
-        "transaction.retry.maxDelayMs", duration_ms(), 5000, "Longest backoff of a commit.", in_table=True
+        "transaction.retry.maxDelayMs",
+        duration_ms(),
+        5000,
+        "Longest backoff of a commit.",
+        in_table=True,
     )
 
 
@@ -232,7 +285,11 @@ class VersionFileSettings(SettingsGroup, frozen=True):
     """How version files are written."""
 
     compress: bool = setting(
-        "transaction.compression.enabled", boolean(), True, "Write version files as gzip.", in_table=True
+        "transaction.compression.enabled",
+        boolean(),
+        True,
+        "Write version files as gzip.",
+        in_table=True,
     )
     layout: str = setting(
         "transaction.compression.layout",
@@ -293,7 +350,10 @@ class CacheSettings(SettingsGroup, frozen=True):
         f"How long lists of files are cached, in snapshots and manifests. {_GIVEN_LAST}",
     )
     version_capacity: int | None = setting(
-        "transaction.cache.version.capacity", integer(0), None, f"Maximum number of cached version files. {_GIVEN_LAST}"
+        "transaction.cache.version.capacity",
+        integer(0),
+        None,
+        f"Maximum number of cached version files. {_GIVEN_LAST}",
     )
     snapshot_capacity: int | None = setting(
         "transaction.cache.snapshot.capacity",
@@ -314,7 +374,10 @@ class LogReadSettings(SettingsGroup, frozen=True):
 
     parallelism: int = setting("checkpoint.parallelism", integer(1, 256), 8, "Threads that read version files.")
     timeout_seconds: int = setting(
-        "checkpoint.read.timeoutSeconds", integer(1), 60, "Longest wait for the version files of one read."
+        "checkpoint.read.timeoutSeconds",
+        integer(1),
+        60,
+        "Longest wait for the version files of one read.",
     )
 
 
@@ -333,5 +396,9 @@ class SkipSettings(SettingsGroup, frozen=True):
     """Splits that an operation could not process."""
 
     cooldown_hours: float = setting(
-        "skippedFiles.cooldownDuration", hours(), 24.0, "How long a skipped split is not tried again.", in_table=True
+        "skippedFiles.cooldownDuration",
+        hours(),
+        24.0,
+        "How long a skipped split is not tried again.",
+        in_table=True,
     )

@@ -10,7 +10,10 @@ class SplitWriterSettings(SettingsGroup, frozen=True):
     """How rows become splits."""
 
     heap_bytes: int = setting(
-        "indexWriter.heapSize", size(32 << 20), 400 << 20, "Memory for the index of a split during a write."
+        "indexWriter.heapSize",
+        size(32 << 20),
+        400 << 20,
+        "Memory for the index of a split during a write.",
     )
     temp_directory: str = setting(
         "indexWriter.tempDirectoryPath",
@@ -45,7 +48,8 @@ class SplitWriterSettings(SettingsGroup, frozen=True):
         integer(1, 64),
         1,
         "Partitions of a write whose splits one process builds at a time, each with memory of its own "
-        "(`indexWriter.heapSize`). The rows of one partition are indexed by one thread, in their order.",
+        "(`indexWriter.heapSize`). The rows of one partition are indexed by one thread, in "
+        "their order.",
     )
 
 
@@ -140,7 +144,11 @@ class StatsSettings(SettingsGroup, frozen=True):
     """Column statistics in the log."""
 
     truncate: bool = setting(
-        "stats.truncation.enabled", boolean(), True, "Shorten long strings in the statistics.", in_table=True
+        "stats.truncation.enabled",
+        boolean(),
+        True,
+        "Shorten long strings in the statistics.",
+        in_table=True,
     )
     max_length: int = setting(
         "stats.truncation.maxLength",

@@ -39,11 +39,19 @@ class AzureSettings(SettingsGroup, frozen=True):
     account_name: str | None = setting("azure.accountName", text(), None, "Storage account, if the URL names none.")
     account_key: str | None = setting("azure.accountKey", text(), None, "Key of the storage account.", secret=True)
     connection_string: str | None = setting(
-        "azure.connectionString", text(), None, "Account, key and endpoint in the portal's one-line form.", secret=True
+        "azure.connectionString",
+        text(),
+        None,
+        "Account, key and endpoint in the portal's one-line form.",
+        secret=True,
     )
     sas_token: str | None = setting("azure.sasToken", text(), None, "Shared access signature.", secret=True)
     bearer_token: str | None = setting(
-        "azure.bearerToken", text(), None, "Token of Azure's directory, as sent in a request.", secret=True
+        "azure.bearerToken",
+        text(),
+        None,
+        "Token of Azure's directory, as sent in a request.",
+        secret=True,
     )
     tenant_id: str | None = setting("azure.tenantId", text(), None, "Tenant of the service principal.")
     client_id: str | None = setting("azure.clientId", text(), None, "Client id of the service principal.")
@@ -71,7 +79,10 @@ class HdfsSettings(SettingsGroup, frozen=True):
     """Access to HDFS, in addition to Hadoop's configuration files."""
 
     config_directory: str | None = setting(
-        "hdfs.configDirectory", local_path(), None, "Folder of core-site.xml and hdfs-site.xml; unset: HADOOP_CONF_DIR."
+        "hdfs.configDirectory",
+        local_path(),
+        None,
+        "Folder of core-site.xml and hdfs-site.xml; unset: HADOOP_CONF_DIR.",
     )
     kerberos_principal: str | None = setting("hdfs.kerberosPrincipal", text(), None, "Principal to log in as.")
     kerberos_keytab: str | None = setting("hdfs.kerberosKeytab", local_path(), None, "Keytab file of the principal.")
@@ -90,7 +101,10 @@ class DatabricksSettings(SettingsGroup, frozen=True):
         "How long before their expiry credentials are renewed.",
     )
     cache_size: int | None = setting(
-        "databricks.cache.maxSize", integer(0), None, "Maximum number of credentials that the class caches."
+        "databricks.cache.maxSize",
+        integer(0),
+        None,
+        "Maximum number of credentials that the class caches.",
     )
     fallback: bool | None = setting(
         "databricks.fallback.enabled",
@@ -99,7 +113,10 @@ class DatabricksSettings(SettingsGroup, frozen=True):
         "Whether credentials for reading are used if there are none for writing.",
     )
     retry_attempts: int | None = setting(
-        "databricks.retry.attempts", integer(0), None, "Number of retries of a request to the workspace."
+        "databricks.retry.attempts",
+        integer(0),
+        None,
+        "Number of retries of a request to the workspace.",
     )
 
     def given(self) -> dict[str, object]:
@@ -112,7 +129,10 @@ class RequestSettings(SettingsGroup, frozen=True):
     """Timeouts and retries of requests to remote stores."""
 
     timeout_ms: int = setting(
-        "storage.timeoutMs", duration_ms(1), 60_000, "How long a request waits for a remote store before it fails."
+        "storage.timeoutMs",
+        duration_ms(1),
+        60_000,
+        "How long a request waits for a remote store before it fails.",
     )
     max_retries: int = setting(
         "storage.retry.maxRetries",

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from indextables.config.registry import SettingsGroup, setting
-from indextables.config.values import boolean, duration_ms, hours, integer, names, number, size, text, word_of
+from indextables.config.values import (
+    boolean,
+    duration_ms,
+    hours,
+    integer,
+    names,
+    number,
+    size,
+    text,
+    word_of,
+)
 
 MIN_TARGET_BYTES = 1 << 20
 MIN_SOURCES = 2
@@ -195,10 +205,18 @@ class ExpirySettings(SettingsGroup, frozen=True):
         names_columns=True,
     )
     period_ms: int = setting(
-        "retention.period", duration_ms(), 0, "How long rows are kept, by that column: 30 days, 12h.", in_table=True
+        "retention.period",
+        duration_ms(),
+        0,
+        "How long rows are kept, by that column: 30 days, 12h.",
+        in_table=True,
     )
     on_write: bool = setting(
-        "retention.onWrite.enabled", boolean(), False, "Delete expired rows after every write.", in_table=True
+        "retention.onWrite.enabled",
+        boolean(),
+        False,
+        "Delete expired rows after every write.",
+        in_table=True,
     )
 
 
@@ -206,10 +224,18 @@ class PurgeOnWriteSettings(SettingsGroup, frozen=True):
     """Automatic purges after writes and merges."""
 
     enabled: bool = setting(
-        "purgeOnWrite.enabled", boolean(), False, "Purge the table after merges and writes.", in_table=True
+        "purgeOnWrite.enabled",
+        boolean(),
+        False,
+        "Purge the table after merges and writes.",
+        in_table=True,
     )
     after_merge: bool = setting(
-        "purgeOnWrite.triggerAfterMerge", boolean(), True, "Purge after a merge that followed a write.", in_table=True
+        "purgeOnWrite.triggerAfterMerge",
+        boolean(),
+        True,
+        "Purge after a merge that followed a write.",
+        in_table=True,
     )
     after_writes: int = setting(
         "purgeOnWrite.triggerAfterWrites",
@@ -220,7 +246,11 @@ class PurgeOnWriteSettings(SettingsGroup, frozen=True):
         in_table=True,
     )
     split_hours: float = setting(
-        "purgeOnWrite.splitRetentionHours", hours(), 168.0, "Retention of splits in automatic purges.", in_table=True
+        "purgeOnWrite.splitRetentionHours",
+        hours(),
+        168.0,
+        "Retention of splits in automatic purges.",
+        in_table=True,
     )
     log_hours: float = setting(
         "purgeOnWrite.txLogRetentionHours",

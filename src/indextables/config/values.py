@@ -169,7 +169,19 @@ _ZONE_NAME = re.compile(r"[A-Za-z0-9_+:/-]+", re.ASCII)
 _OFFSET_ZONE = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?", re.ASCII)
 
 
-_UTC_NAMES = ("UTC", "Z", "GMT", "UT", "Etc/UTC", "Etc/GMT", "Etc/UCT", "UCT", "Universal", "Zulu", "Greenwich")
+_UTC_NAMES = (
+    "UTC",
+    "Z",
+    "GMT",
+    "UT",
+    "Etc/UTC",
+    "Etc/GMT",
+    "Etc/UCT",
+    "UCT",
+    "Universal",
+    "Zulu",
+    "Greenwich",
+)
 _SHORT_ZONES = {
     "ACT": "Australia/Darwin",
     "AET": "Australia/Sydney",
@@ -230,7 +242,11 @@ def time_zone() -> ValueType:
             raise ValueError(value)
         return name
 
-    return ValueType("time zone", "a name such as Europe/Berlin, UTC, +05:30, or local for that of the machine", parse)
+    return ValueType(
+        "time zone",
+        "a name such as Europe/Berlin, UTC, +05:30, or local for that of the machine",
+        parse,
+    )
 
 
 def names() -> ValueType:
