@@ -68,7 +68,7 @@ from indextables.splits.query.tree import (
 )
 from indextables.splits.read.searchable import Mask, Rows, Searchable, SearcherView
 from indextables.splits.search.hits import IndexHits
-from indextables.splits.search.prepared import prepare_query
+from indextables.splits.search.prepared import prepare_condition, prepare_query
 
 MAX_GRAMS = 64
 """Maximum number of trigrams used per literal; the rarest are chosen."""
@@ -217,7 +217,9 @@ def open_needs(
     prepared = prepare_query(query, split.mapping)
     fields, positions = prepared.needs
     if where is not None:
-        fields = (*fields, *(name for name in gram_fields(where, split.mapping) if name not in fields))
+        condition = prepare_condition(where, split.mapping, split.schema)
+        fields = tuple(dict.fromkeys((*fields, *condition.fields, *gram_fields(where, split.mapping))))
+        positions |= condition.positions
     if not fields:
         return nullcontext()
     with PROFILER.section("open_index"):
@@ -292,15 +294,46 @@ class OpenQuery:
 
     def rows(self, where: Predicate | None = None) -> Rows:
         """Return the numbers of the matching rows, ascending."""
+        if where is not None:
+            joined, rest = self.join_condition(where)
+            if joined is not self.query:
+                found = self._find_matches(joined)
+                return found if rest is None else self._where(found, rest)
         if isinstance(self.query, AllRows):
             return self._everything() if where is None else self._where(None, where)
-        whole = self.whole()
-        if whole is not None and self.hits is not None:
-            found = self.hits.named_rows(self.name, whole, self._known_count or self._term_count())
-            found = self._with_long_terms(found, self.hits)
-        else:
-            found = np.flatnonzero(self.matches(self.query, np.ones(self.split.num_rows, np.bool_))).astype(np.int64)
+        found = self._find_matches(self.query)
         return found if where is None else self._where(found, where)
+
+    def join_condition(self, where: Predicate) -> tuple[Query, Predicate | None]:
+        """Return the query with what the index answers of a condition, and the rest of the condition."""
+        if self.hits is None:
+            return self.query, where
+        condition = prepare_condition(where, self.split.mapping, self.split.schema)
+        query = condition.parts.query
+        if query is None or self.whole(query) is None:
+            return self.query, where
+        self.narrowed = condition.fields
+        if isinstance(self.query, AllRows):
+            return query, condition.parts.rest
+        return condition.join(self.query, query), condition.parts.rest
+
+    def filter_query(self, where: Predicate) -> tuple[str | None, tantivy.Query] | None:
+        """Return a condition as an index query with its name; None if the index alone does not answer it."""
+        condition = prepare_condition(where, self.split.mapping, self.split.schema).parts
+        whole = None if condition.query is None or condition.rest is not None else self.whole(condition.query)
+        if whole is None or condition.query is None:
+            return None
+        return prepare_query(condition.query, self.split.mapping).name, whole
+
+    def _find_matches(self, query: Query) -> Rows:
+        """Return the rows that match a query."""
+        whole = self.whole(query)
+        if whole is None or self.hits is None:
+            return np.flatnonzero(self.matches(query, np.ones(self.split.num_rows, np.bool_))).astype(np.int64)
+        count = self._known_count if query is self.query else None
+        name = prepare_query(query, self.split.mapping).name
+        found = self.hits.named_rows(name, whole, self._term_count(query) if count is None else count)
+        return self._with_long_terms(query, found, self.hits)
 
     def has_more_than(self, count: int) -> bool:
         """Return whether more rows than this are known to match without reading rows."""
@@ -322,19 +355,19 @@ class OpenQuery:
         """Return how many rows match."""
         if where is None and self._known_count is not None:
             return self._known_count
-        if where is None and self.hits is not None:
+        query, rest = (self.query, None) if where is None else self.join_condition(where)
+        if rest is None and self.hits is not None:
             # Where no document is deleted, a term is in as many rows as its dictionary says.
-            of_term = self._term_count()
+            of_term = self._term_count(query)
             if of_term is not None:
                 return of_term
-            whole = self.whole()
-            if whole is not None and not len(self.rows_with_long_terms(self.query)):
-                return self.hits.count(whole, self.name)
+            whole = self.whole(query)
+            if whole is not None and not len(self.rows_with_long_terms(query)):
+                return self.hits.count(whole, prepare_query(query, self.split.mapping).name)
         return len(self.rows(where))
 
-    def _term_count(self) -> int | None:
-        """Return how many rows match if the query is a single term."""
-        query = self.query
+    def _term_count(self, query: Query) -> int | None:
+        """Return how many rows match if a query is a single term."""
         while isinstance(query, Boost):
             query = query.query
         answer = None if isinstance(query, AllRows | Bool) else self.ask(query)
@@ -374,13 +407,14 @@ class OpenQuery:
             return parts[0] if parts else _NO_ROWS
         return np.unique(np.concatenate(parts))
 
-    def _with_long_terms(self, found: Rows, hits: IndexHits) -> Rows:
-        """Return the rows that the index found for the query, corrected for the rows that it cannot decide."""
-        unknown = self.rows_with_long_terms(self.query)
+    def _with_long_terms(self, query: Query, found: Rows, hits: IndexHits) -> Rows:
+        """Return the rows that the index found for a query, corrected for the rows that it cannot decide."""
+        unknown = self.rows_with_long_terms(query)
         if not len(unknown):
             return found
-        key = self.name and ("rows with long terms", self.name)
-        (matching,) = hits.remember_arrays(key, lambda: (unknown[self.scan(self.query, unknown)],))
+        name = prepare_query(query, self.split.mapping).name
+        key = name and ("rows with long terms", name)
+        (matching,) = hits.remember_arrays(key, lambda: (unknown[self.scan(query, unknown)],))
         decided = found[~np.isin(found, unknown, assume_unique=True)]
         return np.sort(np.concatenate([decided, matching]))
 
@@ -492,7 +526,7 @@ class OpenQuery:
         possible = None if self.hits is None else gram_rows(known, self.split.mapping, self.hits)
         if possible is not None:
             rows = possible if rows is None else possible[np.isin(possible, rows, assume_unique=True)]
-            self.narrowed = gram_fields(known, self.split.mapping)
+            self.narrowed = tuple(dict.fromkeys((*self.narrowed, *gram_fields(known, self.split.mapping))))
         if not names:
             rows = self._everything() if rows is None else rows
             return rows if predicate_mask(known, pa.table({"": [0]}))[0] else rows[:0]

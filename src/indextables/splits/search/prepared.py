@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from functools import cached_property
 
+import pyarrow as pa
 from msgspec import Struct
 
+from indextables.model.predicate import Predicate
 from indextables.splits.index.mapping import DocMapping
+from indextables.splits.query.from_predicate import IndexedCondition, split_condition
 from indextables.splits.query.to_tantivy import TermKey, field_name, index_needs, needs_norms, scored_terms
-from indextables.splits.query.tree import Query, Words, leaves
+from indextables.splits.query.tree import Query, Words, all_of, leaves
 
 _LONGEST_NAME = 4_000
 _MAX_PREPARED = 512
@@ -70,6 +73,60 @@ class PreparedQuery(Struct, frozen=True, dict=True):
         """The index fields of the columns of all scored terms."""
         columns = (self.mapping.find(key.target.column) for key in self.keys)
         return tuple(dict.fromkeys(column.field for column in columns if column is not None))
+
+
+class PreparedCondition(Struct, frozen=True, dict=True):
+    """A condition for the splits with one mapping and one schema."""
+
+    where: Predicate
+    mapping: DocMapping
+    schema: pa.Schema
+
+    @cached_property
+    def parts(self) -> IndexedCondition:
+        """The query that the index answers, and the rest."""
+        return split_condition(self.where, self.mapping, self.schema)
+
+    @cached_property
+    def fields(self) -> tuple[str, ...]:
+        """The index fields of the query."""
+        query = self.parts.query
+        return () if query is None else index_needs(query, self.mapping)[0]
+
+    @cached_property
+    def positions(self) -> bool:
+        """Whether the query has phrases."""
+        query = self.parts.query
+        return query is not None and index_needs(query, self.mapping)[1]
+
+    def join(self, query: Query, condition: Query) -> Query:
+        """Return the query for rows that match two queries, the same object for the same objects."""
+        key = id(query), id(condition)
+        known = self._conjunctions.get(key)
+        if known is None or known[0] is not query or known[1] is not condition:
+            if len(self._conjunctions) >= _MAX_PREPARED:
+                self._conjunctions.clear()
+            known = self._conjunctions[key] = query, condition, all_of((query, condition))
+        return known[2]
+
+    @cached_property
+    def _conjunctions(self) -> dict[tuple[int, int], tuple[Query, Query, Query]]:
+        return {}
+
+
+_CONDITIONS: dict[tuple[int, int, int], PreparedCondition] = {}
+
+
+def prepare_condition(where: Predicate, mapping: DocMapping, schema: pa.Schema) -> PreparedCondition:
+    """Return the prepared form of a condition; the same object for the same objects."""
+    key = id(where), id(mapping), id(schema)
+    known = _CONDITIONS.get(key)
+    if known is not None and known.where is where and known.mapping is mapping and known.schema is schema:
+        return known
+    if len(_CONDITIONS) >= _MAX_PREPARED:
+        _CONDITIONS.clear()
+    prepared = _CONDITIONS[key] = PreparedCondition(where, mapping, schema)
+    return prepared
 
 
 _PREPARED: dict[tuple[int, int], PreparedQuery] = {}

@@ -234,6 +234,13 @@ def best_hits(opened: OpenQuery, limit: int, where: Predicate | None = None) -> 
         indexed = best.at(np.flatnonzero(~np.isin(best.rows, unknown)))
         rows = np.concatenate([indexed.rows, scanned.rows])
         return _best(rows, np.concatenate([indexed.scores, scanned.scores]), limit)
+    if whole is not None and where is not None and opened.hits is not None:
+        filtered = opened.filter_query(where)
+        if filtered is not None and not len(opened.rows_with_long_terms(opened.query)):
+            same_score = tantivy.Query.const_score_query(filtered[1], 0.0)
+            both = tantivy.Query.boolean_query([(tantivy.Occur.Must, whole), (tantivy.Occur.Must, same_score)])
+            both_names = opened.name and filtered[0] and (opened.name, frozenset(opened.idf.items()), filtered[0])
+            return Hits(*opened.hits.named_scored(both_names, both, limit))
     rows = opened.rows(where)
     if not opened.split.indexed:
         return _best(rows, scored_rows(opened, rows), limit)
