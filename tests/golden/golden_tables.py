@@ -40,9 +40,9 @@ def golden_tables(folder: Path = GOLDEN) -> list[GoldenTable]:
 
 
 def jvm_table(name: str) -> GoldenTable:
-    """A table of the JVM engine with all its rows; the test is skipped where the folder is absent."""
+    """A table of IndexTables for the JVM with all its rows; the test is skipped where the folder is absent."""
     if not JVM.is_dir():
-        pytest.skip("the folder of the JVM engine's tables is absent")
+        pytest.skip("the folder of IndexTables for the JVM's tables is absent")
     return GoldenTable(JVM / name)
 
 

@@ -1,4 +1,6 @@
-"""A table with many splits of the JVM engine: copies of a golden table's splits under new names, added to one log."""
+"""A table with many splits of IndexTables for the JVM: copies of a golden table's splits under new names, added to one
+log.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table "Beside their engine" of docs/how-to/upgrade.md, cell by cell, on tables that the JVM engine wrote."""
+"""The table "Beside their engine" of docs/how-to/upgrade.md, cell by cell, on tables that IndexTables for the JVM wrote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How columns are indexed in a table of the JVM engine: told by its splits, and never changed unasked."""
+"""How columns are indexed in a table of IndexTables for the JVM: told by its splits, and never changed unasked."""
 
 from __future__ import annotations
 

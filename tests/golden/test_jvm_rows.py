@@ -1,4 +1,4 @@
-"""Tables that the JVM engine wrote, with every row: read right, before and after we append, merge and checkpoint."""
+"""Tables that IndexTables for the JVM wrote, with every row: read right, before and after we append, merge and checkpoint."""
 
 from __future__ import annotations
 

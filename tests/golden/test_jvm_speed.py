@@ -1,4 +1,4 @@
-"""Tables of the JVM engine are answered from its terms: the same rows as the slow way finds, and far fewer read."""
+"""Tables of IndexTables for the JVM are answered from its terms: the same rows as the slow way finds, and far fewer read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JVM engine and this package on one table: either the other engine is kept out, or what it did is found."""
+"""IndexTables for the JVM and this package on one table: either the other engine is kept out, or what it did is found."""
 
 from __future__ import annotations
 

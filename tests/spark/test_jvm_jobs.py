@@ -1,4 +1,6 @@
-"""Jobs that were written for the JVM engine, on this one: their format names, functions, statements and quick start."""
+"""Jobs that were written for IndexTables for the JVM, on this one: their format names, functions, statements and quick
+start.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spark over tables of the JVM engine, and over partition values that folder names cannot tell apart."""
+"""Spark over tables of IndexTables for the JVM, and over partition values that folder names cannot tell apart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Settings by the names of the JVM engine: each works, or says once why it does nothing, or is refused with the reason."""
+"""Settings by the names of IndexTables for the JVM: each works, or says once why it does nothing, or is refused with
+the reason.
+"""
 
 from __future__ import annotations
 
@@ -355,7 +357,9 @@ transaction.cache.{version,snapshot,fileList}.capacity
 write.optimizeWrite.distributionMode
 indexquery.indexall.maxUnqualifiedFields aws.forcePathStyle azure.bearerToken gcp.credentialsFile
 """
-"""Keys of the JVM engine's documents, beside those that were ours by the same name, that do here what they do there."""
+"""Keys of IndexTables for the JVM's documents, beside those that were ours by the same name, that do here what they do
+there.
+"""
 IDLE = """
 cache.disk.{compression,minCompressSize,manifestSyncInterval,dropWritesWhenFull}
 cache.disk.writeQueue.{mode,capacity,maxBudget}

@@ -1,4 +1,6 @@
-"""Settings by the names of the JVM engine that work here: each changes something that a user sees or a test can count."""
+"""Settings by the names of IndexTables for the JVM that work here: each changes something that a user sees or a test
+can count.
+"""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ def _figures(before: CacheStats) -> dict[str, Any]:
 
 
 SEGMENTS = ("TERM_DICT", "FAST_FIELD", "POSTINGS", "POSITIONS", "FIELD_NORM", "DOC_STORE")
-"""What the JVM engine calls the parts of an index."""
+"""What IndexTables for the JVM calls the parts of an index."""
 RUNNING, COMPLETED, FAILED = "running", "completed", "failed"
 _KEPT_JOBS = 1000
 

@@ -1,10 +1,12 @@
-"""The statements that users of Delta Lake know (VACUUM, OPTIMIZE, RESTORE TABLE, DESCRIBE HISTORY and DETAIL), and refusals.
+"""The statements that users of Delta Lake know (VACUUM, OPTIMIZE, RESTORE TABLE, DESCRIBE HISTORY and DETAIL), and
+refusals.
 
-Each is another way to write a statement of ours and returns the rows of that one; DETAIL shows `table.inspect.detail()`.
-Spark and other packages have statements with the same first words about tables by name: ours have a path in quotes.
+Each is another way to write a statement of ours and returns the rows of that one; DETAIL shows
+`table.inspect.detail()`. Spark and other packages have statements with the same first words about tables by name: ours
+have a path in quotes.
 
-Statements of the JVM engine that are known and not offered are refused with the reason and the way out. Without them such a
-statement would reach Spark's parser, which can only say that it does not understand the word.
+Statements of IndexTables for the JVM that are known and not offered are refused with the reason and the way out.
+Without them such a statement would reach Spark's parser, which can only say that it does not understand the word.
 """
 
 from __future__ import annotations
@@ -115,7 +117,7 @@ _COMPANION = ("a split stores its rows with its index", "Write the rows with df.
 
 @dataclass(frozen=True)
 class NotOffered(Command):
-    """A statement of the JVM engine that this one does not have."""
+    """A statement of IndexTables for the JVM that this one does not have."""
 
     lead: str
     reason: str

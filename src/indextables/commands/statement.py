@@ -31,7 +31,7 @@ from indextables.operations.verify import VerifyReport
 from indextables.table import Table, verify_table
 
 INDEX_WORDS = ("INDEXTABLES", "INDEXTABLE", "TANTIVY4SPARK")
-"""Spellings of one keyword; the last is what the JVM engine was called before."""
+"""Spellings of one keyword; the last is what IndexTables for the JVM was called before."""
 DESCRIBE_WORDS = ("DESCRIBE", "DESC")
 """Spellings of one keyword, as Spark has them."""
 MAX_NUMBER = (1 << 63) - 1
@@ -156,7 +156,7 @@ class StatementCursor(Cursor):
     ) -> dict[str, Any]:
         """The clauses up to the end of the statement, in any order, each once: the field of each and its value.
 
-        `refused` are clauses of the JVM engine that there are not, each with the reason and the way out.
+        `refused` are clauses of IndexTables for the JVM that there are not, each with the reason and the way out.
         """
         remaining = dict(clauses)
         fields: dict[str, Any] = {}

@@ -24,7 +24,7 @@ from indextables.config.registry import (
 from indextables.errors import InvalidInputError
 
 VERSION = "0.2.0"
-"""Which release this is; the package is built under it."""
+"""The version of this release, used by the build."""
 GROUPS: tuple[type, ...] = (
     log.RetrySettings,
     log.VersionFileSettings,
@@ -71,7 +71,7 @@ STORE_GROUPS = (
     storage.DatabricksSettings,
     storage.RequestSettings,
 )
-"""Settings of the place, not of the table: how it is reached."""
+"""Settings for reaching a store, independent of the table."""
 REGISTRY = Registry(GROUPS)
 
 
@@ -81,11 +81,11 @@ def resolve(
     session: Mapping[str, object] | None = None,
     table: Mapping[str, object] | None = None,
 ) -> Settings:
-    """The settings in force: option > session > table > default.
+    """Return the settings in effect: option > session > table > default.
 
-    An option that does not exist is an error; so is a session key that carries our prefix. Keys in a table's metadata
-    that are not settings (the schema registry, another engine's) are left alone, and settings that a table may not carry
-    are not taken from there.
+    An unknown option is an error; so is a session key with our prefix. Keys in a table's metadata
+    that are not settings (the schema registry, another engine's) are ignored, and settings that a
+    table must not carry are not read from it.
     """
     given: object = options  # callers without a type checker give anything
     if given is not None and not isinstance(given, Mapping):
@@ -96,13 +96,15 @@ def resolve(
 
 
 def settings_of_table(configuration: Mapping[str, object]) -> dict[str, object]:
-    """Those entries of a table's configuration that are settings which a table may carry, with a value that can be read."""
+    """Return the valid settings in a table's configuration that a table may carry."""
     carried = {key: v for key, v in configuration.items() if (match := REGISTRY.lookup(key)) and match[0].in_table}
     return {key: value for key, value in carried.items() if _failure_of(key, value) is None}
 
 
 def unreadable_of_tables(configuration: Mapping[str, object]) -> dict[str, InvalidInputError]:
-    """The settings of a table's configuration whose value cannot be read, each with the error; they are left out."""
+    """Return the settings of a table's configuration with unreadable values and their errors; they
+    are left out.
+    """
     carried = [key for key in configuration if (match := REGISTRY.lookup(key)) and match[0].in_table]
     failures = {key: _failure_of(key, configuration[key]) for key in carried}
     return {key: failure for key, failure in failures.items() if failure is not None}
@@ -117,9 +119,10 @@ def _failure_of(key: str, value: object) -> InvalidInputError | None:
 
 
 def not_of_tables(configuration: Mapping[str, object]) -> list[str]:
-    """The settings among these that only a caller may give: a table that carries one would decide over its readers.
+    """Return the settings that only a caller may choose, because a table would otherwise decide for
+    its readers.
 
-    What does nothing here decides over nobody.
+    Settings without effect are not included.
     """
     matches = ((bare_key(key), REGISTRY.lookup(key)) for key in configuration)
     found = {key: match[0] for key, match in matches if match is not None and not match[0].in_table}
@@ -127,7 +130,9 @@ def not_of_tables(configuration: Mapping[str, object]) -> list[str]:
 
 
 def table_configuration(options: Mapping[str, object]) -> dict[str, str]:
-    """The options that a table keeps: every setting that it may carry, checked, as text without prefix."""
+    """Return the options that a table stores: every setting that it may carry, validated, as text
+    without prefix.
+    """
     configuration: dict[str, str] = {}
     for key, value in options.items():
         setting, column, parsed = REGISTRY.parse(key, value)
@@ -162,7 +167,7 @@ def named_as_given(options: Mapping[str, object] | None) -> Iterator[None]:
 
 
 def names_a_column(key: str, value: object, columns: Iterable[str]) -> bool:
-    """Whether a key is about one of some columns."""
+    """Return whether a key is about one of some columns."""
     match = REGISTRY.lookup(key)
     if match is None or match[1] is None or match[0].lists(match[1], value):
         return False
@@ -170,7 +175,7 @@ def names_a_column(key: str, value: object, columns: Iterable[str]) -> bool:
 
 
 def without_columns(configuration: Mapping[str, str], gone: Collection[str]) -> dict[str, str]:
-    """A table's configuration without what it says of columns that are gone."""
+    """Return a table's configuration without settings of removed columns."""
     rest: dict[str, str] = {}
     for key, value in configuration.items():
         match = REGISTRY.lookup(key) if gone else None
@@ -188,7 +193,7 @@ def without_columns(configuration: Mapping[str, str], gone: Collection[str]) -> 
 
 
 def with_columns(options: Mapping[str, object], rename: Callable[[str], str]) -> dict[str, object]:
-    """Settings as they were written, with other names of columns in keys and values. What is no setting stays."""
+    """Return settings with renamed columns in keys and values. Other keys are unchanged."""
     renamed: dict[str, object] = {}
     for key, value in options.items():
         match = REGISTRY.lookup(key)
@@ -207,7 +212,7 @@ def with_columns(options: Mapping[str, object], rename: Callable[[str], str]) ->
 
 
 def without_index_of(options: Mapping[str, object], columns: Collection[str]) -> dict[str, object]:
-    """Settings without what they say of the index of some columns; what they say of others stays."""
+    """Return settings without the index settings of some columns."""
     rest: dict[str, object] = {}
     for key, value in options.items():
         match = REGISTRY.lookup(key) if is_index_setting(key) else None
@@ -235,13 +240,13 @@ def refuse_settings_of_callers(options: Mapping[str, object]) -> None:
 
 
 def is_index_setting(key: str) -> bool:
-    """Whether a key says how columns are indexed."""
+    """Return whether a key is about how columns are indexed."""
     match = REGISTRY.lookup(key)
     return match is not None and match[0].group is indexing.IndexingSettings
 
 
 def is_setting(key: str) -> bool:
-    """Whether a key names a setting."""
+    """Return whether a key names a setting."""
     return REGISTRY.lookup(key) is not None
 
 

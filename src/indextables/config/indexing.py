@@ -37,7 +37,7 @@ STEMMERS = {
 }
 TOKENIZERS = ("default", "raw", "lowercase_raw", "whitespace", "ngram", *STEMMERS)
 CHAIN = "|"
-"""What stands between the parts of a chain, and in no tokenizer's own name."""
+"""Separator of the parts of a chain, which occurs in no tokenizer name."""
 MAX_TOKEN_LENGTH = 32_000
 TOKEN_LENGTHS = {"legacy": 40, "default": 255, "tantivy_max": MAX_TOKEN_LENGTH, "min_limit": 1}
 """The words of IndexTables for the JVM for lengths. The longest term leaves space for the path of a json value."""
@@ -49,7 +49,9 @@ def _is_kind(word: str) -> bool:
 
 
 def _kind(value: object) -> str:
-    """A kind by the name that we have for it; what is none stays as it is, for whoever checks the columns."""
+    """Return a kind under our name. Unknown kinds are returned unchanged and refused with the
+    columns.
+    """
     return _OTHER_NAMES.get(str(value).strip().lower(), str(value))
 
 
@@ -67,7 +69,7 @@ _LISTS: Mapping[str, Callable[[str], bool]] = {
     "record_option": RECORD_OPTIONS.__contains__,
     "token_length": _is_length,
 }
-"""The settings that may list the columns of a word, and what is a word of each."""
+"""Settings that may list the columns of a word, and their words."""
 
 
 class IndexingSettings(SettingsGroup, frozen=True):
@@ -138,11 +140,12 @@ class IndexingSettings(SettingsGroup, frozen=True):
     )
 
     def for_columns(self, columns: Collection[str]) -> IndexingSettings:
-        """The same settings column by column: `indexing.typemap.text = a,b` says the kind first and lists its columns.
+        """Return the same settings by column: `indexing.typemap.text = a,b` has the kind first and
+        lists its columns.
 
-        Most such lists are told from the words alone, where settings are read (`Setting.lists`). Here is the rest: a word
-        that is a column too. A column that is called like a kind wins over the kind. What is neither stays, for whoever
-        checks the columns.
+        Most such lists are detected by their words when settings are read (`Setting.lists`). This
+        method handles words that are also columns: a column with the name of a kind wins over the
+        kind. Other entries are unchanged and refused with the columns.
         """
         return replace(
             self,
@@ -151,9 +154,10 @@ class IndexingSettings(SettingsGroup, frozen=True):
 
 
 def _by_column(words: Mapping[str, str], columns: Collection[str], is_word: Callable[[str], bool]) -> dict[str, str]:
-    """Words by column, from entries `column = word` and `word = column, column`. The former are the more particular.
+    """Return words by column from entries `column = word` and `word = column, column`. The former
+    take precedence.
 
-    A misspelt word of a list wins, so that the check of the columns names it.
+    A misspelt word of a list wins, so that the validation of columns reports it.
     """
     particular = {key: value for key, value in words.items() if key in columns}
     listed: dict[str, str] = {}
@@ -190,7 +194,7 @@ class FilterSettings(SettingsGroup, frozen=True):
 
     @property
     def by_rows(self) -> frozenset[str]:
-        """The sorts of conditions that the rows alone decide."""
+        """Return the kinds of conditions that are evaluated on rows only."""
         return frozenset(name for name in self.__struct_fields__ if not getattr(self, name))
 
 

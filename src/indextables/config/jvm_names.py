@@ -139,7 +139,7 @@ NO_EFFECT: Mapping[str, str] = {
     "gcp.projectId": "a bucket is found by its name alone",
     "skippedFiles.trackingEnabled": "a split that cannot be read is always recorded as skipped",
 }
-"""Their key, and why it changes nothing here."""
+"""Their keys without effect here, with the reason."""
 
 REFUSED: Mapping[str, str] = {
     "protocol.checkEnabled": "a table that needs something newer would be read wrongly",
@@ -147,9 +147,9 @@ REFUSED: Mapping[str, str] = {
     "protocol.enforceWriterVersion": "a table that needs something newer would be damaged",
     "protocol.autoUpgrade": "a table's protocol rises with the first use of a newer feature, so that older readers refuse it",
 }
-"""Switches of theirs that cannot be off here, and why; `true` says what happens anyway."""
+"""Their switches that cannot be disabled here, with the reason; `true` is accepted."""
 REFUSED_KINDS: Mapping[str, str] = {
     "text_uuid_exactonly": "`text`, which finds an id in quotes as a phrase, or `exact_only` for a column of nothing but ids",
     "text_uuid_strip": "`text`, which indexes the ids among the words too",
 }
-"""Kinds of index of theirs that are not offered, and what to write instead in `indexing.typemap`."""
+"""Their index kinds that are not supported, with the alternative in `indexing.typemap`."""

@@ -1,7 +1,8 @@
-"""One typed registry of settings. A setting is a field of a frozen struct that some room receives: no dead keys.
+"""Typed registry of settings. A setting is a field of a frozen struct that some package uses, so
+there are no dead keys.
 
-A key is written `spark.indextables.<key>` in a Spark session and with or without that prefix everywhere else. Where the
-same key is given in several places the order is: option > session > table > default.
+A key has the prefix `spark.indextables.` in a Spark session; elsewhere the prefix is optional. If a
+key is given in several places the order is: option > session > table > default.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 class Setting(Struct, frozen=True):
-    """One setting: its key, how it is read, what it does. A key that ends in `.*` holds one value per column."""
+    """One setting: key, parser, description. A key that ends in `.*` holds one value per column."""
 
     key: str
     type: ValueType
@@ -34,14 +35,15 @@ class Setting(Struct, frozen=True):
     doc: str
     secret: bool = False
     in_table: bool = False
-    """Whether a table's metadata may carry it. Whoever wrote the table decides then, not whoever opens it: never a place,
-    a credential, a class, threads or memory of the process that reads."""
+    """Whether a table's metadata may carry it, so that the table's writer decides. Never true for
+    locations, credentials, classes, or threads and memory of the reader.
+    """
     field_name: str = ""
     group: builtins.type = object
     names_columns: bool = False
-    """Whether its value is a column's name, or several."""
+    """Whether its value is one or several column names."""
     is_word: Callable[[str], bool] | None = None
-    """Whether a text is one of the values, for a family that may be written the other way round: word first, then columns."""
+    """Whether a text is one of the values, for a family that accepts word first, then columns."""
 
     @property
     def per_column(self) -> bool:
@@ -49,13 +51,15 @@ class Setting(Struct, frozen=True):
         return self.key.endswith(".*")
 
     def lists(self, column: str, value: object) -> bool:
-        """Whether what stands in the column's place is a word and the value lists its columns: `typemap.text = a,b`."""
+        """Return whether the key ends in a word and the value lists its columns: `typemap.text =
+        a,b`.
+        """
         if self.is_word is None or not isinstance(value, str) or not value.strip():
             return False
         return self.is_word(column.strip().lower()) and not self.is_word(value.strip().lower())
 
     def by_column(self, column: str, value: Any) -> dict[str, Any]:
-        """The value by column, where it lists columns of a word."""
+        """Return the value by column, if it lists columns of a word."""
         if not self.lists(column, value):
             return {column: value}
         word = self.type.parse(column.strip().lower())
@@ -73,15 +77,18 @@ def setting(
     names_columns: bool = False,
     is_word: Callable[[str], bool] | None = None,
 ) -> Any:
-    """Declare a field of a group as a setting. Per-column families (`x.*`) have a mapping as their value.
+    """Declare a field of a group as a setting.
 
-    Only those declared with `in_table` may be kept in a table's metadata and are taken from there.
+    Per-column families (`x.*`) have a mapping as their value. Only settings with `in_table` can be
+    stored in a table's metadata and are read from there.
     """
     return Setting(key, type, default, doc, secret, in_table, names_columns=names_columns, is_word=is_word)
 
 
 class _SettingsMeta(StructMeta):
-    """Makes a group: a struct whose fields have the settings' defaults, and which remembers what they declared."""
+    """Metaclass of groups: a struct whose fields have the settings' defaults, and the list of its
+    settings.
+    """
 
     def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any], **options: Any) -> _SettingsMeta:
         settings = {key: value for key, value in body.items() if isinstance(value, Setting)}
@@ -90,7 +97,7 @@ class _SettingsMeta(StructMeta):
 
 
 class SettingsGroup(Struct, frozen=True, metaclass=_SettingsMeta):
-    """The settings that one room receives. What it shows of itself holds no secret."""
+    """The settings of one package. Its repr shows no secret."""
 
     declared: ClassVar[Mapping[str, Setting]] = {}
 
@@ -100,7 +107,7 @@ class SettingsGroup(Struct, frozen=True, metaclass=_SettingsMeta):
 
 
 def declared(group: type[SettingsGroup]) -> Iterator[Setting]:
-    """The settings a group declares, in order."""
+    """Yield the settings of a group in order."""
     return (replace(s, field_name=name, group=group) for name, s in group.declared.items())
 
 
@@ -131,7 +138,9 @@ class Registry:
         self._families = {key[:-1].lower(): key for key in self.settings if key.endswith(".*")}
 
     def lookup(self, key: str) -> tuple[Setting, str | None] | None:
-        """The setting a key names, and the column if it is a per-column key. Keys ignore case, columns do not."""
+        """Return the setting of a key, and the column of a per-column key. Keys ignore case,
+        columns do not.
+        """
         if not isinstance(key, str):
             raise InvalidInputError(f"A setting is named by a text, not by {key!r}.", hint="Write it in quotes.")
         bare = bare_key(key)
@@ -147,7 +156,7 @@ class Registry:
         return None
 
     def find(self, key: str) -> tuple[Setting, str | None]:
-        """The setting a key names; one that does not exist is an error with the nearest that do."""
+        """Return the setting of a key. An unknown key is an error with the nearest known ones."""
         match = self.lookup(key)
         if match is not None:
             return match
@@ -170,7 +179,7 @@ class Registry:
         return ALIASES[name].convert(value) if name in ALIASES else value
 
     def parse(self, key: str, value: object) -> tuple[Setting, str | None, Any]:
-        """A key and its text as a typed value, or an error that names key, value and what is allowed."""
+        """Parse the text of a key, or raise an error with key, value and allowed values."""
         entry, column = self.find(key)
         name = _JVM_NAMES.get(bare_key(key).lower(), entry.key)
         try:
@@ -188,7 +197,7 @@ class Registry:
 
 
 def weighed_name(rename: Callable[[str], str]) -> Callable[[str], str]:
-    """How a name is renamed that may carry a weight, `subject^3`."""
+    """Rename a column name with an optional weight, `subject^3`."""
 
     def renamed(name: str) -> str:
         column, mark, weight = name.partition("^")
@@ -198,7 +207,7 @@ def weighed_name(rename: Callable[[str], str]) -> Callable[[str], str]:
 
 
 def renamed_entry(entry: Setting, column: str, value: Any, rename: Callable[[str], str]) -> tuple[str, Any]:
-    """Column and value of a per-column key after a renaming: where a kind comes first the value lists columns."""
+    """Rename column and value of a per-column key. If a kind comes first, the value lists columns."""
     is_list = entry.lists(column, value)
     if not isinstance(value, str) or entry.is_word is None or entry.is_word(value.strip().lower()):
         return rename(column), value
@@ -208,14 +217,16 @@ def renamed_entry(entry: Setting, column: str, value: Any, rename: Callable[[str
 
 
 def bare_key(key: str) -> str:
-    """A key without the prefix that it may have."""
+    """Return a key without its optional prefix."""
     return key[len(PREFIX) :] if key[: len(PREFIX)].lower() == PREFIX else key
 
 
 def is_news(*words: str) -> bool:
-    """Whether something was said by no process yet: not by this one, nor by another of the same Spark driver or executor.
+    """Return whether no process has logged this yet: this one, or another of the same Spark driver
+    or executor.
 
-    Spark plans every read and write in a process of its own, and tells it a folder that goes with the application.
+    Spark plans every read and write in a process of its own, which receives a folder of the
+    application.
     """
     if words in _mentioned:
         return False
@@ -240,18 +251,18 @@ def share_folder(folder: str) -> None:
 
 
 def shared_folder() -> str:
-    """The folder that all processes of this Spark application share; empty outside Spark."""
+    """Return the folder that all processes of this Spark application share; empty outside Spark."""
     return _shared_folder or _folder_of_worker()
 
 
 def _folder_of_worker() -> str:
-    """The folder of blocks that Spark gives to its Python processes. Others may have one there that outlives applications."""
+    """Return the block folder of Spark's Python processes, unless it outlives applications."""
     folder = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
     return folder if Path(folder).name.startswith("blockmgr-") else ""
 
 
 def mention(entry: Setting, value: object) -> None:
-    """Say once that a setting changes nothing, and why."""
+    """Log once that a setting has no effect, and why."""
     if entry.group is not WithoutEffect or entry.key in REFUSED:
         return
     if is_news("no effect", entry.key, "" if entry.secret else str(value)):
@@ -259,7 +270,7 @@ def mention(entry: Setting, value: object) -> None:
 
 
 def _check_lists(lists: Iterable[tuple[Setting, str, Any]]) -> None:
-    """Refuse a column that two lists of one place name: which of them is meant would be a matter of their order."""
+    """Refuse a column in two lists of one source, because the order of keys would decide."""
     named: dict[tuple[str, str], str] = {}
     for entry, word, parsed in lists:
         for column in entry.by_column(word, parsed):
@@ -274,10 +285,10 @@ def _check_lists(lists: Iterable[tuple[Setting, str, Any]]) -> None:
 
 
 class Settings:
-    """The settings in force: typed values of everything that was given, over the defaults."""
+    """The settings in effect: parsed values of everything given, over the defaults."""
 
     def __init__(self, registry: Registry, layers: Iterable[Mapping[str, object]] = ()) -> None:
-        """`layers` come weakest first; later ones win."""
+        """`layers` are ordered from weakest to strongest."""
         self._registry = registry
         self._values: dict[str, Any] = {}
         self.without_effect: dict[str, str] = {}
@@ -305,7 +316,7 @@ class Settings:
                 self._values[entry.key] = self._values.get(entry.key, {}) | entry.by_column(column, parsed)
 
     def with_columns(self, rename: Callable[[str], str]) -> Settings:
-        """The same settings with other names of columns, in keys and in values."""
+        """Return the same settings with renamed columns in keys and values."""
         renamed = Settings(self._registry)
         for key, value in self._values.items():
             if key.endswith(".*"):
@@ -319,7 +330,7 @@ class Settings:
         return renamed
 
     def group(self, group: type[G]) -> G:
-        """One room's settings as its frozen struct."""
+        """Return the settings of a group as its frozen struct."""
         values = {s.field_name: self._values[s.key] for s in declared(group) if s.key in self._values}
         return group(**values)
 
@@ -329,7 +340,7 @@ class Settings:
         return value if column is None else value.get(column)
 
     def given(self) -> dict[str, Any]:
-        """What was set explicitly, secrets hidden."""
+        """Return the explicitly given settings without secrets."""
         return {k: "<hidden>" if self._registry.settings[k].secret else v for k, v in self._values.items()}
 
     def __repr__(self) -> str:

@@ -1,4 +1,6 @@
-"""Settings of Spark: how the splits of a read become tasks, who reads them, and how the rows of a write are spread."""
+"""Settings of Spark: how splits become tasks, which engine reads them, and how written rows are
+distributed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of splits: how they are written and read, what of them is kept on local disk, which statistics they have."""
+"""Settings of splits: writing, reading, the local cache, and statistics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Settings of the stores: credentials, endpoints, patience. The rest comes from the cloud's own environment."""
+"""Settings of stores: credentials, endpoints, timeouts. Other values come from the cloud's
+environment.
+"""
 
 from __future__ import annotations
 
@@ -120,7 +122,7 @@ class DatabricksSettings(SettingsGroup, frozen=True):
     )
 
     def given(self) -> dict[str, object]:
-        """What was given, by its key."""
+        """Return the given values by key."""
         values = {s.key: getattr(self, name) for name, s in self.declared.items()}
         return {key: value for key, value in values.items() if value is not None}
 
@@ -157,7 +159,7 @@ class RequestSettings(SettingsGroup, frozen=True):
 
 
 class StoreSettings(Struct, frozen=True):
-    """Everything that can matter for opening a store, of whatever kind."""
+    """Everything that opening a store of any kind may need."""
 
     aws: AwsSettings = AwsSettings()
     azure: AzureSettings = AzureSettings()

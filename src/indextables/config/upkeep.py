@@ -1,4 +1,6 @@
-"""Settings of upkeep: merging small splits, purging what nobody needs, and doing so by itself after writes."""
+"""Settings of maintenance: merging small splits, purging unneeded files, and automatic maintenance
+after writes.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +86,7 @@ class DeleteSettings(SettingsGroup, frozen=True):
 
     @property
     def vector_share(self) -> float:
-        """The share of a split's rows up to which a vector names them."""
+        """The maximum share of a split's rows in a deletion vector."""
         return {"vector": 1.0, "rewrite": 0.0}.get(self.mode, self.max_share)
 
 

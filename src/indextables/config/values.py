@@ -1,4 +1,6 @@
-"""How the text of a setting becomes a value: numbers, sizes, durations, words, lists. Each says what it allows."""
+"""Parsers of setting values: numbers, sizes, durations, words and lists, each with its description
+of allowed values.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ _DURATION_WORDS = {
 
 
 class ValueType(Struct, frozen=True):
-    """A kind of value: its name, what is allowed, and how text becomes it (ValueError if it cannot)."""
+    """A kind of value: name, allowed values, and parser (ValueError for invalid text)."""
 
     name: str
     allowed: str
@@ -40,7 +42,7 @@ class ValueType(Struct, frozen=True):
 
 
 def parse_size(value: object) -> int:
-    """Bytes from a number or a text such as `100M`, `4G`, `1.5g`, `64KiB`."""
+    """Parse bytes from a number or a text such as `100M`, `4G`, `1.5g`, `64KiB`."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", str(value).lower())
@@ -50,7 +52,9 @@ def parse_size(value: object) -> int:
 
 
 def parse_duration_ms(value: object, *, default_unit: str = "ms") -> int:
-    """Milliseconds from a number (in the default unit) or a text such as `7 days`, `12h`, `500 ms`."""
+    """Parse milliseconds from a number (in the default unit) or a text such as `7 days`, `12h`,
+    `500 ms`.
+    """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", str(value).lower())
     if match is None or isinstance(value, bool):
         raise ValueError(value)
@@ -61,7 +65,7 @@ def parse_duration_ms(value: object, *, default_unit: str = "ms") -> int:
 
 
 def parse_bool(value: object) -> bool:
-    """True or false; yes/no, on/off and 1/0 are understood too."""
+    """Parse true or false; yes/no, on/off and 1/0 are accepted too."""
     if isinstance(value, bool):
         return value
     word = str(value).strip().lower()
@@ -102,46 +106,46 @@ def _float(value: object) -> float:
 
 
 def integer(low: int | None = None, high: int | None = None) -> ValueType:
-    """A whole number within bounds."""
+    """Return the type of integers within bounds."""
     return ValueType("integer", _range(low, high), _bounded(_int, low, high))
 
 
 def number(low: float | None = None, high: float | None = None) -> ValueType:
-    """A decimal number within bounds."""
+    """Return the type of decimal numbers within bounds."""
     return ValueType("number", _range(low, high), _bounded(_float, low, high))
 
 
 def size(low: int = 0, high: int | None = None) -> ValueType:
-    """A number of bytes: 1048576, 100M, 4G."""
+    """Return the type of byte counts: 1048576, 100M, 4G."""
     most = "" if high is None else f" and at most {high}"
     allowed = f"bytes or a text such as 100M or 4G, at least {low} bytes{most}"
     return ValueType("size", allowed, _bounded(parse_size, low, high))
 
 
 def duration_ms(low_ms: int = 0) -> ValueType:
-    """A length of time held in milliseconds: 500, 500 ms, 12h, 7 days."""
+    """Return the type of durations in milliseconds: 500, 500 ms, 12h, 7 days."""
     allowed = f"milliseconds or a text such as 12h or 7 days, at least {low_ms} ms"
     return ValueType("duration", allowed, _bounded(parse_duration_ms, low_ms, None))
 
 
 def hours(low: float = 0) -> ValueType:
-    """A length of time held in hours: 168, 7 days, 12h."""
+    """Return the type of durations in hours: 168, 7 days, 12h."""
     parse = _bounded(lambda v: parse_duration_ms(v, default_unit="h") / 3_600_000, low, None)
     return ValueType("hours", f"hours or a text such as 7 days or 90 min, at least {low:g} h", parse)
 
 
 def boolean() -> ValueType:
-    """True or false."""
+    """Return the type of booleans."""
     return ValueType("boolean", "true or false", parse_bool)
 
 
 def text() -> ValueType:
-    """Any text."""
+    """Return the type of texts."""
     return ValueType("text", "any text", str)
 
 
 def local_path() -> ValueType:
-    """The path of a local file or folder."""
+    """Return the type of local paths."""
 
     def parse(value: object) -> str:
         if "\0" in str(value):
@@ -152,7 +156,7 @@ def local_path() -> ValueType:
 
 
 def word_of(*words: str) -> ValueType:
-    """One of a few words, in any case."""
+    """Return the type of a few words, case-insensitive."""
 
     def parse(value: object) -> str:
         word = str(value).strip().lower()
@@ -164,7 +168,7 @@ def word_of(*words: str) -> ValueType:
 
 
 LOCAL_ZONE = "local"
-"""The time zone of this machine, by a name of its own."""
+"""Value for the time zone of this machine."""
 _ZONE_NAME = re.compile(r"[A-Za-z0-9_+:/-]+", re.ASCII)
 _OFFSET_ZONE = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?", re.ASCII)
 
@@ -209,12 +213,14 @@ _SHORT_ZONES = {
     "SST": "Pacific/Guadalcanal",
     "VST": "Asia/Ho_Chi_Minh",
 }
-"""Names that Spark takes as well, and what they mean to it."""
+"""Zone abbreviations that Spark accepts, and their meaning."""
 
 
 @cache
 def zone_of(name: str) -> dt.tzinfo | None:
-    """A time zone such as `Europe/Berlin`, `UTC` or `+05:30`; None for the machine's own. ValueError for another word."""
+    """Return a time zone such as `Europe/Berlin`, `UTC` or `+05:30`; None for the machine's. Raises
+    ValueError.
+    """
     if name == LOCAL_ZONE:
         return None
     if name in _UTC_NAMES:
@@ -232,7 +238,7 @@ def zone_of(name: str) -> dt.tzinfo | None:
 
 
 def time_zone() -> ValueType:
-    """A time zone by its name or its distance from UTC."""
+    """Return the type of time zones by name or offset from UTC."""
 
     def parse(value: object) -> str:
         name = str(value).strip()
@@ -250,7 +256,7 @@ def time_zone() -> ValueType:
 
 
 def names() -> ValueType:
-    """A list of names: a comma-separated text or a sequence."""
+    """Return the type of name lists: a comma-separated text or a sequence."""
 
     def parse(value: object) -> tuple[str, ...]:
         if not isinstance(value, Iterable):

@@ -86,8 +86,9 @@ def _not_fetched(task: ScanTask, missing: Sequence[str], foreign: int, splits: i
         said.append(f"No index to fetch: {', '.join(missing)} (read from the rows of a split).")
     if foreign:
         said.append(
-            f"{foreign} of {splits} splits are the JVM engine's, of which nothing is kept locally: a search reads them where "
-            f"they are. MERGE SPLITS '{task.store.url}' REWRITE makes them splits that can be warmed."
+            f"{foreign} of {splits} splits were written by IndexTables for the JVM, of which nothing is kept "
+            f"locally: a search reads them where they are. MERGE SPLITS '{task.store.url}' REWRITE makes them "
+            "splits that can be warmed."
         )
     return " ".join(said)
 

@@ -126,7 +126,7 @@ def with_session(spark: SparkSession, options: Mapping[str, object] | None) -> d
 
 
 def bare(key: str) -> str:
-    """A key without the prefix that it may have."""
+    """Return a key without its optional prefix."""
     return key[len(PREFIX) :] if key.lower().startswith(PREFIX) else key
 
 

@@ -1,8 +1,8 @@
 """The extension in a session: our statements and search operators in its SQL, and reads that this process plans.
 
 Our statements run in this process, the one that started Spark's driver, so that they see its caches and its background
-jobs, and so that the large ones can put Spark's workers to work. They do so over Spark Connect too, where the server does
-not have the extension. A read is planned here in the form in which Spark keeps what a planner process says.
+jobs, and so that the large ones can put Spark's workers to work. They do so over Spark Connect too, where the server
+does not have the extension. A read is planned here in the form in which Spark keeps what a planner process says.
 
 Search operators in anybody's SQL are rewritten as function calls, which every SQL parser understands:
 
@@ -13,8 +13,9 @@ Search operators in anybody's SQL are rewritten as function calls, which every S
     * FIELDMATCH 'a'                fieldmatchall(  'a')
     _indexall indexquery 'a'        indexqueryall(  'a')
 
-This is a lexer's work, never a regular expression's: whatever stands in a string, a comment, a hint or backquotes is left
-as it is, and so is every character outside of a rewritten operator, comments and line ends between its parts included.
+This is a lexer's work, never a regular expression's: whatever stands in a string, a comment, a hint or backquotes is
+left as it is, and so is every character outside of a rewritten operator, comments and line ends between its parts
+included.
 
 An operator is a bare word (in any case) with a column before it and a text after it. A column is a name in parts
 (`t.a`, `` `a b`.c ``) that is not itself the end of something longer (`x:a`, `x::a`, `f(x).a`) and no keyword; `*` counts
@@ -577,7 +578,8 @@ _contexts_with_driver: WeakSet[SparkContext] = WeakSet()
 
 
 def install(spark: SparkSession) -> None:
-    """Make SQL in the session `spark` know our statements and search operators; once is enough, more often does no harm.
+    """Make SQL in the session `spark` know our statements and search operators; once is enough, more often does no
+    harm.
 
     Sessions that are made from it afterwards (`spark.newSession()`) know them too. Over Spark Connect, where the server
     does not have the extension, the statements run in this process and the operators are refused with the way out.
@@ -603,15 +605,17 @@ def install(spark: SparkSession) -> None:
 
 
 JVM_EXTENSION = "io.indextables.extensions.IndexTablesSparkExtensions"
-"""What clusters of the JVM engine have in `spark.sql.extensions`."""
+"""What clusters of IndexTables for the JVM have in `spark.sql.extensions`."""
 
 
 def _answer_other_extension(spark: SparkSession) -> None:
-    """Say what to write instead of the JVM engine's class, which Spark has only warned of that it cannot be found."""
+    """Say what to write instead of IndexTables for the JVM's class, which Spark has only warned of that it cannot be
+    found.
+    """
     if JVM_EXTENSION in str(spark.conf.get("spark.sql.extensions", "") or ""):
         logger.warning(
-            "spark.sql.extensions names %s, which is the JVM engine's and is not used. This session has the statements and "
-            "operators already; leave the setting out, or write %s.Extension with the jar that `indextables jar` builds.",
+            "spark.sql.extensions names %s of IndexTables for the JVM, which is not used. This session has the statements "
+            "and operators already; leave the setting out, or write %s.Extension with the jar that `indextables jar` builds.",
             JVM_EXTENSION,
             PACKAGE,
         )

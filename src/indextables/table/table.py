@@ -397,7 +397,7 @@ class Table:
 
         If none is named, those of `prewarm.fields`, or else all. With `where`, or the setting `prewarm.partitionFilter`
         in its place, only those of splits that may hold a matching row. The report's `message` names what was left alone:
-        columns without an index (refused where `prewarm.failOnMissingField` is set), splits of the JVM engine.
+        columns without an index (refused where `prewarm.failOnMissingField` is set), splits of IndexTables for the JVM.
 
             t.prewarm(columns=["message"], where="day = '2026-11-02'")
         """

@@ -1,4 +1,4 @@
-"""Statements as users of the JVM engine write them: each runs, or is refused by us with the way out."""
+"""Statements as users of IndexTables for the JVM write them: each runs, or is refused by us with the way out."""
 
 from __future__ import annotations
 

@@ -130,7 +130,9 @@ def test_prewarming_tells_that_splits_of_the_jvm_engine_stay_where_they_are(opti
     for columns in ("", "ON FIELDS (message, level)"):
         (told,) = ran(f"PREWARM INDEXTABLES CACHE '{path}' {columns}", options)
         assert (told["splits_prewarmed"], told["bytes"]) == (0, 0)
-        assert "2 of 2 splits are the JVM engine's, of which nothing is kept locally" in told["message"]
+        assert (
+            "2 of 2 splits were written by IndexTables for the JVM, of which nothing is kept locally" in told["message"]
+        )
         assert "REWRITE" in told["message"] and "No index" not in told["message"]
 
 

@@ -166,7 +166,7 @@ def test_a_clean_copy_of_a_log_leaves_out_what_is_missing(path: str, tmp_path: P
     assert (row["total_splits"], row["valid_splits"], row["missing_splits"]) == (12, 11, 1)
     assert contents(path) == before
     assert Table.open(copy).files().num_rows == 11
-    assert list(row)[-2:] == ["status", "message"]  # after those that programs for the JVM engine know
+    assert list(row)[-2:] == ["status", "message"]  # after those that programs for IndexTables for the JVM know
     swap_logs(row["message"], keep=tmp_path / "damaged")
     assert len(ids(Table.open(path))) == 40 - files[lost]
 

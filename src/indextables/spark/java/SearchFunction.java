@@ -18,7 +18,7 @@ import scala.runtime.AbstractFunction2;
 public class SearchFunction extends AbstractFunction1 {
   static final String[] NAMES = {"textsearch", "fieldmatch", "indexquery", "indexqueryall", "fieldmatchall"};
 
-  /** Before these names where a job was written for the JVM engine. */
+  /** Before these names where a job was written for IndexTables for the JVM. */
   private static final String OTHER_PREFIX = "tantivy4spark_";
 
   private final String name;

@@ -20,7 +20,7 @@ import scala.collection.immutable.Seq;
 public class TableRelation extends PythonTable {
   static final String FORMAT = "indextables";
 
-  /** Other names of the format, by which jobs for the JVM engine know it. */
+  /** Other names of the format, by which jobs for IndexTables for the JVM know it. */
   static final String[] OTHER_NAMES = {
     "tantivy4spark", "io.indextables.provider.IndexTablesProvider", "io.indextables.spark.core.IndexTables4SparkTableProvider"
   };

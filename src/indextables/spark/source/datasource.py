@@ -92,7 +92,7 @@ FORMATS = (
     "io.indextables.provider.IndexTablesProvider",
     "io.indextables.spark.core.IndexTables4SparkTableProvider",
 )
-"""Names of the format: ours, and those that jobs for the JVM engine have."""
+"""Names of the format: ours, and those that jobs for IndexTables for the JVM have."""
 _sessions_with_source: WeakSet[SparkSession] = WeakSet()
 """Sessions that know the data source."""
 
