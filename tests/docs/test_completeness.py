@@ -13,8 +13,8 @@ from indextables import Table, errors
 from indextables.commands.parser import STATEMENTS
 from indextables.config import REGISTRY, is_setting
 from indextables.model.report import Report
+from indextables.spark.extension import JVM_EXTENSION
 from indextables.spark.source.datasource import FORMATS
-from indextables.spark.sql import JVM_EXTENSION
 from tests.support.code_blocks import blocks_of
 from tools.command_line import commands, help_of
 from tools.reference import MARK, PARTS, REPORTS, with_parts

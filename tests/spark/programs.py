@@ -28,7 +28,12 @@ def bare_path(folder: Path) -> str:
 
 
 def run_program(
-    code: str, folder: Path, *, environ: Mapping[str, str] | None = None, launcher: Sequence[str] = (sys.executable,)
+    code: str,
+    folder: Path,
+    *,
+    environ: Mapping[str, str] | None = None,
+    launcher: Sequence[str] = (sys.executable,),
+    timeout: float = 280,
 ) -> str:
     """What a program prints; its errors are shown if it fails."""
     script = folder / "program.py"
@@ -40,7 +45,7 @@ def run_program(
         env={**clean, **QUICK_JVM, **(environ or {})},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=timeout,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-8000:]

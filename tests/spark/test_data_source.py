@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from uuid import uuid4
 
@@ -49,6 +51,33 @@ def test_a_schema_prunes_and_orders_the_columns(spark: SparkSession, logs: Logs,
     assert_same_rows(frame, parquet.select("ms", "id"))
     with pytest.raises(Exception, match="no column 'nothing'"):
         spark.read.format("indextables").schema("nothing int").load(logs.path).collect()
+
+
+def test_aggregations_of_all_matching_rows(spark: SparkSession, logs: Logs) -> None:
+    spec = {"level": {"terms": {"field": "level"}, "aggs": {"id": {"stats": {"field": "id"}}}}}
+    wanted = Table.open(logs.path).aggregate(spec, query="message:timeout", where="id >= 100").to_pylist()
+    frame = read(spark, logs, aggregate=json.dumps(spec), query="message:timeout", where="id >= 100")
+    assert frame.columns == list(wanted[0]) and [row.asDict() for row in frame.collect()] == wanted
+    # Conditions and limits of Spark are about the result, not about the rows of the table.
+    assert frame.where("level = 'ERROR'").count() == 1 and len(frame.limit(1).collect()) == 1
+    assert frame.agg({"count": "sum"}).collect()[0][0] == sum(row["count"] for row in wanted)
+    one = read(spark, logs, aggregate=json.dumps({"total": {"sum": {"field": "id"}}}))
+    assert one.select("total").collect()[0][0] == spark.read.parquet(logs.parquet).agg({"id": "sum"}).collect()[0][0]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"aggregate": "{"}, "Option 'aggregate' is not JSON"),
+        ({"aggregate": '{"a": {"terms": {"field": "nothing"}}}'}, "names the field 'nothing'"),
+        ({"aggregate": "{}", "limit": 3}, "cannot be combined with columns, limit"),
+    ],
+)
+def test_wrong_aggregations(spark: SparkSession, logs: Logs, options: dict[str, object], message: str) -> None:
+    with pytest.raises(Exception, match=re.escape(message)):
+        read(spark, logs, **options).collect()
+    with pytest.raises(InvalidInputError, match=r"no option aggregate|cannot be combined"):
+        its.read_stream(spark, logs.path, options=options)
 
 
 def test_limits_scores_and_snippets(spark: SparkSession, logs: Logs) -> None:

@@ -21,6 +21,7 @@ import pytest
 from indextables import Table
 from indextables.spark.jvm import build_jar, java_home
 from tests.spark.test_cluster import free_port, until_open
+from tests.support.quick_jvm import QUICK_JVM
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 SPARK_HOME = Path(pyspark.__file__).parent
@@ -79,11 +80,15 @@ def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def environment() -> dict[str, str]:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK_", "SPARK_", "PYTEST_"))}
     home = java_home()
-    clean |= {"PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(SPARK_HOME), "SPARK_LOCAL_IP": "127.0.0.1"}
+    clean |= QUICK_JVM | {
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_HOME": str(SPARK_HOME),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
     return clean if home is None else {**clean, "JAVA_HOME": home}
 
 
-def settings(jar: Path, folder: Path) -> list[str]:
+def settings(folder: Path) -> list[str]:
     given = {
         "spark.ui.enabled": "false",
         "spark.sql.catalogImplementation": "in-memory",
@@ -93,7 +98,7 @@ def settings(jar: Path, folder: Path) -> list[str]:
         "spark.python.authenticate.socketTimeout": "120s",
     }
     confs = [part for key, value in given.items() for part in ("--conf", f"{key}={value}")]
-    return ["--master", "local[2]", "--jars", str(jar), *confs]
+    return ["--master", "local[2]", *confs]
 
 
 def run(command: list[str], folder: Path) -> str:
@@ -145,7 +150,7 @@ def server(kind: str, port: int, folder: Path, *arguments: str) -> Iterator[None
 
 
 def by_command_line(jar: Path, folder: Path) -> list[list[list[str]]]:
-    command = [str(SPARK_HOME / "bin" / "spark-sql"), *settings(jar, folder), "-f", str(script(folder))]
+    command = [str(SPARK_HOME / "bin" / "spark-sql"), "--jars", str(jar), *settings(folder), "-f", str(script(folder))]
     return pieces(run(command, folder))
 
 
@@ -153,7 +158,7 @@ def by_thrift(jar: Path, folder: Path) -> list[list[list[str]]]:
     port = free_port()
     at = ["--hiveconf", f"hive.server2.thrift.port={port}", "--hiveconf", "hive.server2.thrift.bind.host=127.0.0.1"]
     kind = "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"
-    with server(kind, port, folder, *settings(jar, folder), "spark-internal", *at):
+    with server(kind, port, folder, "--jars", str(jar), *settings(folder), "spark-internal", *at):
         beeline = [str(SPARK_HOME / "bin" / "beeline"), "-u", f"jdbc:hive2://127.0.0.1:{port}", "-n", "somebody"]
         options = ["--outputformat=tsv2", "--showHeader=false", "--silent=true", "-f", str(script(folder))]
         return pieces(run([*beeline, *options], folder))
@@ -175,13 +180,20 @@ print(json.dumps(told))
 """
 
 
-def by_connect(jar: Path, folder: Path) -> list[list[list[str]]]:
+@contextmanager
+def connect_server(folder: Path, *arguments: str) -> Iterator[str]:
+    """The address of a Connect server, started with these further arguments of spark-submit."""
     port = free_port()
-    (folder / "statements.json").write_text(json.dumps(texts(folder)))
     at = ["--conf", f"spark.connect.grpc.binding.port={port}", "--conf", "spark.connect.grpc.binding.address=127.0.0.1"]
     kind = "org.apache.spark.sql.connect.service.SparkConnectServer"
-    with server(kind, port, folder, *settings(jar, folder), *at, "spark-internal"):
-        client = [sys.executable, "-c", CLIENT, f"sc://127.0.0.1:{port}"]
+    with server(kind, port, folder, *settings(folder), *arguments, *at, "spark-internal"):
+        yield f"sc://127.0.0.1:{port}"
+
+
+def by_connect(jar: Path, folder: Path) -> list[list[list[str]]]:
+    (folder / "statements.json").write_text(json.dumps(texts(folder)))
+    with connect_server(folder, "--jars", str(jar)) as address:
+        client = [sys.executable, "-c", CLIENT, address]
         *told, refused = json.loads(run(client, folder).splitlines()[-1])
     assert refused == [["INDEXTABLES_VERSION_NOT_FOUND"]]
     return list(told)
@@ -200,7 +212,7 @@ def test_the_same_statements(door: Callable[[Path, Path], list[list[list[str]]]]
 
 
 def test_a_python_without_the_package_is_named(jar: Path, tmp_path: Path) -> None:
-    command = [str(SPARK_HOME / "bin" / "spark-sql"), *settings(jar, tmp_path)]
+    command = [str(SPARK_HOME / "bin" / "spark-sql"), "--jars", str(jar), *settings(tmp_path)]
     bare = tmp_path / "bare-python"
     bare.write_text("#!/bin/sh\necho 'no module of that name' >&2\nexit 1\n")
     bare.chmod(0o755)

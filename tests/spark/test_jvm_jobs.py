@@ -17,8 +17,8 @@ import indextables.spark as its
 from indextables import Table, errors
 from indextables.errors import IndexTablesError
 from indextables.spark.error_texts import in_sparks_words
+from indextables.spark.extension import JVM_EXTENSION
 from indextables.spark.source.datasource import FORMATS
-from indextables.spark.sql import JVM_EXTENSION
 from indextables.splits.index.live_indexing import decision_hint
 from tests.golden.golden_tables import jvm_table
 from tests.spark.programs import run_program

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import indextables.spark as its
-from indextables.spark import sql
-from indextables.spark.sql import plan_read
+from indextables.spark import extension
+from indextables.spark.extension import plan_read
 from tests.spark.compare import assert_same_rows
 from tests.spark.logs import Logs, make_logs
 
@@ -40,11 +40,11 @@ def test_a_read_is_planned_here_and_by_spark_alike(
         planned.append(told is not None)
         return told
 
-    monkeypatch.setattr(sql, "plan_read", here)
+    monkeypatch.setattr(extension, "plan_read", here)
     ours = READS[read](spark, logs.path).collect()
     assert planned == [True]
     assert ours
-    monkeypatch.setattr(sql, "plan_read", lambda *_: None)
+    monkeypatch.setattr(extension, "plan_read", lambda *_: None)
     assert_same_rows(spark.createDataFrame(ours), READS[read](spark, logs.path))
 
 

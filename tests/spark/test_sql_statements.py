@@ -20,8 +20,8 @@ import indextables.spark as its
 from indextables import Table
 from indextables.commands.parser import is_ours
 from indextables.log.history import log_action_rows
+from indextables.spark.extension import rewrite_operators
 from indextables.spark.jvm import java_classes
-from indextables.spark.sql import rewrite_operators
 from tests.spark.logs import Logs, make_logs
 from tests.unit.commands.statements import STATEMENTS
 from tests.unit.commands.test_fuzz import _typed

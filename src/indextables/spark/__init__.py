@@ -12,12 +12,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from indextables.spark.extension import install, register, sql
     from indextables.spark.reads import table
     from indextables.spark.row_changes import merge_into, update
     from indextables.spark.searches import aggregate, count, display, explain, search
     from indextables.spark.sessions import session
     from indextables.spark.source.datasource import read_stream, write_stream
-    from indextables.spark.sql import install, register
     from indextables.spark.upkeep import delete, merge, purge, verify
     from indextables.spark.writes import write
 
@@ -28,14 +28,15 @@ _WHERE = {
     "delete": "upkeep",
     "display": "searches",
     "explain": "searches",
-    "install": "sql",
+    "install": "extension",
     "merge": "upkeep",
     "merge_into": "row_changes",
     "purge": "upkeep",
     "read_stream": "source.datasource",
-    "register": "sql",
+    "register": "extension",
     "search": "searches",
     "session": "sessions",
+    "sql": "extension",
     "table": "reads",
     "update": "row_changes",
     "verify": "upkeep",
@@ -75,6 +76,7 @@ __all__ = [
     "register",
     "search",
     "session",
+    "sql",
     "table",
     "update",
     "verify",

@@ -14,9 +14,9 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from indextables import config
+from indextables.spark.extension import install
 from indextables.spark.jvm import java_home
 from indextables.spark.settings import bare
-from indextables.spark.sql import install
 
 logger = logging.getLogger(__name__)
 REDACTION = "spark.redaction.regex"

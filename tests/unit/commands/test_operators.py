@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from indextables.spark.sql import rewrite_operators
+from indextables.spark.extension import rewrite_operators
 
 
 @pytest.mark.parametrize(

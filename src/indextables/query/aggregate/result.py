@@ -283,9 +283,7 @@ def finish(partial: Partial, aggregations: Aggregations) -> pa.Table:
         rows.append({COUNT: result.count((), _ROOT), **result.metrics(aggregations.metrics, (), _ROOT)})
     for bucket in aggregations.buckets:
         rows += [{WHICH: bucket.name, **row} for row in result.rows(bucket, (), _ROOT, {})]
-    names = _columns(aggregations)
-    if len(aggregations.buckets) + bool(aggregations.metrics) < 2:
-        names.pop(WHICH)
+    names = _result_columns(aggregations)
     return pa.table({name: _array([row.get(name) for row in rows], kind) for name, kind in names.items()})
 
 
@@ -369,6 +367,18 @@ def _listed_hits(table: pa.Table, keys: list[str]) -> pa.Table:
 def hashable(key: Key) -> Key:
     """Return a hashable key under which NaN is found again."""
     return tuple("NaN" if isinstance(v, float) and v != v else v for v in key)
+
+
+def result_schema(aggregations: Aggregations) -> pa.Schema:
+    """Return the columns of the result before there is one: sums of whole numbers are int64."""
+    return pa.schema([(name, kind or pa.int64()) for name, kind in _result_columns(aggregations).items()])
+
+
+def _result_columns(aggregations: Aggregations) -> dict[str, pa.DataType | None]:
+    names = _columns(aggregations)
+    if len(aggregations.buckets) + bool(aggregations.metrics) < 2:
+        names.pop(WHICH)
+    return names
 
 
 def _columns(aggregations: Aggregations) -> dict[str, pa.DataType | None]:

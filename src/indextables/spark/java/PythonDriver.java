@@ -17,7 +17,7 @@ import org.apache.spark.sql.classic.SparkSession;
  * statement starts another.
  */
 class PythonDriver {
-  private static final String PROGRAM = "from indextables.spark.sql import serve_driver; serve_driver()";
+  private static final String PROGRAM = "from indextables.spark.extension import serve_driver; serve_driver()";
   private static final long PATIENCE_SECONDS = 300;
 
   /** Starts the process, and returns when it has attached itself; says why it has not. */

@@ -8,7 +8,7 @@ import java.util.Set;
 
 /**
  * Search operators in anybody's SQL, rewritten as function calls, which Spark's parser understands. What is an operator,
- * and what is left alone, is told in indextables.spark.sql; this is the same for the driver, word for word.
+ * and what is left alone, is told in indextables.spark.extension; this is the same for the driver, word for word.
  */
 public class SearchOperators {
   private static final List OPERATORS = Arrays.asList(new Object[] {"TEXTSEARCH", "FIELDMATCH", "INDEXQUERY"});

@@ -59,7 +59,12 @@ public class TableRelation extends PythonTable {
     return new TableScanBuilder(schema(), stored, options);
   }
 
-  /** Whether a read is of what happened to rows: it has no index, and nothing is left out by its conditions. */
+  /** Whether a read returns other rows than the table stores, a change feed or aggregations: conditions on them are Spark's. */
+  static boolean isDerived(CaseInsensitiveStringMap options) {
+    return isFeed(options) || options.containsKey("aggregate");
+  }
+
+  /** Whether a read is of what happened to rows. */
   static boolean isFeed(CaseInsensitiveStringMap options) {
     return "true".equalsIgnoreCase(options.get("readChangeFeed"));
   }

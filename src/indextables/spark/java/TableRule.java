@@ -128,7 +128,7 @@ public class TableRule extends Rule {
   static DataSourceV2Relation table(LogicalPlan node) {
     if (node instanceof DataSourceV2Relation) {
       DataSourceV2Relation relation = (DataSourceV2Relation) node;
-      if (!TableRelation.isOurs(relation) || TableRelation.isFeed(relation.options())) return null;
+      if (!TableRelation.isOurs(relation) || TableRelation.isDerived(relation.options())) return null;
       return relation.table() instanceof TableRelation ? relation : TableRelation.unshared(relation);
     }
     if (!(node instanceof LogicalRelation)) return null;

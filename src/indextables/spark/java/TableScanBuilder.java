@@ -57,10 +57,10 @@ class TableScanBuilder
     this.wanted = full;
   }
 
-  /** A scan that ends at a limit must not be filtered before it does. */
+  /** A scan that ends at a limit, or that aggregates, must not be filtered before it does. */
   public org.apache.spark.sql.connector.expressions.filter.Predicate[] pushPredicates(
       org.apache.spark.sql.connector.expressions.filter.Predicate[] given) {
-    if (options.containsKey("limit") || given.length == 0) return given;
+    if (options.containsKey("limit") || TableRelation.isDerived(options) || given.length == 0) return given;
     filters = given;
     pushed.put("filters", FilterJson.of(filters));
     byte[] told = isAnswered() ? StatementRunner.planned("filters", PlannedRead.request(full, all())) : null;
@@ -78,7 +78,7 @@ class TableScanBuilder
 
   /** Whether the process that started this driver can be asked about the read, and rows are not ranked by it. */
   private boolean isAnswered() {
-    return StatementRunner.isAttached() && !TableRelation.isFeed(options);
+    return StatementRunner.isAttached() && !TableRelation.isDerived(options);
   }
 
   private boolean isPlain() {

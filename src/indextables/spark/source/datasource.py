@@ -24,6 +24,7 @@ from indextables.spark.error_texts import plain_errors
 from indextables.spark.jvm import java_classes
 from indextables.spark.schemas import FRAME_KEY, arrow_schema, with_metadata
 from indextables.spark.settings import has_jvm, session_of, session_settings, source_options, with_session
+from indextables.spark.source.aggregate_reader import AggregateReader
 from indextables.spark.source.options import ReadRequest, SourceOptions
 from indextables.spark.source.reader import Frame, TableReader, open_table
 from indextables.spark.source.stream_reader import FEED_FIELDS, ChangeReader, StreamOptions, TableStreamReader
@@ -62,6 +63,8 @@ class DefaultSource(DataSource):
         options = self._parsed()
         if options.flag("readChangeFeed"):
             return ChangeReader(options, schema, self._frame)
+        if options.text("aggregate") is not None:
+            return AggregateReader(options, schema, self._frame)
         return TableReader(options, schema, self._frame)
 
     @plain_errors

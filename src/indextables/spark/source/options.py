@@ -18,7 +18,9 @@ from indextables.config.indexing import FilterSettings
 from indextables.config.values import integer, parse_bool, parse_size
 from indextables.errors import InvalidInputError, UnknownOptionError, nearest
 from indextables.model.predicate import Predicate, all_of, bound_predicate, parse
-from indextables.model.schema import SCORE, SNIPPET, find_column, is_partitionable
+from indextables.model.schema import SCORE, SNIPPET, find_column, is_partitionable, normalize, schema_to_json
+from indextables.query.aggregate.result import result_schema
+from indextables.query.aggregate.spec import Aggregations, parse_spec
 from indextables.query.plan import ScanPlan, SearchOperator, output_columns, physical_query, plan_scan, searched
 from indextables.query.search import TableSearch
 from indextables.spark.schemas import readable, with_path
@@ -47,6 +49,7 @@ OWN = (
     "timestampAsOf",
     "score",
     "snippet",
+    "aggregate",
     "only",
     "frame",
     "limitPerTask",
@@ -210,6 +213,7 @@ class ReadRequest(Struct, frozen=True):
     limit_is_of_task: bool
     score: bool
     snippet: str | None
+    aggregate: str | None = None
     operators: tuple[SearchOperator, ...] = ()
     filters: str | None = None
     exact: str | None = None
@@ -232,6 +236,7 @@ class ReadRequest(Struct, frozen=True):
             limit_is_of_task=options.flag("limitPerTask"),
             score=options.flag("score"),
             snippet=options.text("snippet"),
+            aggregate=options.text("aggregate"),
             operators=tuple(SearchOperator(*operator) for operator in json.loads(options.text("searches") or "[]")),
             filters=options.text("filters"),
             exact=options.text("exact"),
@@ -243,6 +248,14 @@ class ReadRequest(Struct, frozen=True):
         if request.query is None and (request.score or request.snippet):
             what = "score" if request.score else "snippet"
             raise InvalidInputError(f"There is no {what} without a query.", hint="Give the option query.", key=what)
+        if request.aggregate is not None and (
+            request.searches or request.limit is not None or request.columns is not None
+        ):
+            raise InvalidInputError(
+                "The option aggregate cannot be combined with columns, limit, score or snippet.",
+                hint="Its rows are aggregations of every row that matches query and where.",
+                key="aggregate",
+            )
         return request
 
     @property
@@ -252,6 +265,10 @@ class ReadRequest(Struct, frozen=True):
 
     def schema(self, table: Table) -> StructType:
         """The columns that the read returns, with the table's path where Spark will have lost the options."""
+        aggregations = self.aggregations(table)
+        if aggregations is not None:
+            columns = result_schema(aggregations)
+            return with_path(readable(schema_to_json(normalize(columns))), table.path)
         full = readable(table.metadata.schema_string)
         if self.columns is not None:
             full = StructType([full[name] for name in output_columns(table.schema, self.columns)])
@@ -261,6 +278,18 @@ class ReadRequest(Struct, frozen=True):
         if self.snippet is not None:
             fields.append(StructField(SNIPPET, StringType()))
         return with_path(StructType(fields), table.path)
+
+    def aggregations(self, table: Table) -> Aggregations | None:
+        """Return the aggregations of the option `aggregate`; None without it."""
+        if self.aggregate is None:
+            return None
+        try:
+            spec = json.loads(self.aggregate)
+        except ValueError as error:
+            message = f"Option 'aggregate' is not JSON: {error}."
+            hint = 'Write it as {"levels": {"terms": {"field": "level"}}}.'
+            raise InvalidInputError(message, hint=hint, key="aggregate") from None
+        return parse_spec(spec, table.schema, planning.json_columns(table))
 
     def check(self, table: Table) -> None:
         """Refuse what cannot be understood or answered, without looking for the splits that may hold the rows."""

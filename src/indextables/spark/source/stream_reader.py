@@ -92,6 +92,10 @@ class StreamOptions(Struct, frozen=True):
     def parse(cls, options: SourceOptions) -> StreamOptions:
         """Read the options; what makes no sense in a stream is an error."""
         request = ReadRequest.parse(options)
+        if request.aggregate is not None:
+            raise InvalidInputError(
+                "A stream and a change feed have no option aggregate.", hint="Aggregate the frame with Spark."
+            )
         if request.searches:
             raise InvalidInputError(
                 "A stream has no limit, scores or snippets.", hint="Use query and where alone to filter a stream."

@@ -30,15 +30,15 @@ import logging
 import re
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf, SparkContext
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.java_gateway import ensure_callback_server_started, launch_gateway
 from pyspark.sql import DataFrame, SparkSession
@@ -536,6 +536,66 @@ class StatementDriver:
         implements = ("java.util.function.BiFunction",)
 
 
+_ALTERNATIVES = {
+    "DELETE": "Delete with indextables.spark.delete(spark, path, where=...).",
+    "UPDATE": "Update with Table.open(path).update(set=..., where=...).",
+    "MERGE": "Merge with Table.open(path).upsert(rows, on=[...]).",
+}
+"""What to call instead of a statement that a server without the extension refuses, by its first word."""
+_OTHER_ALTERNATIVE = (
+    "Read and append through a view: CREATE TEMPORARY VIEW v USING indextables OPTIONS (path '...'); search with its option "
+    "query or with indextables.spark.search()."
+)
+_WITH_THE_JAR = "Or start the server with the jar that `indextables jar` builds."
+_OUR_NAMES = re.compile(rf"`({'|'.join([*OPERATORS.values(), *EVERYWHERE.values()])})`|\bindextables\b")
+"""What Spark's refusal mentions if it is about our format or one of our search functions."""
+
+
+def sql(
+    spark: SparkSession, statement: str, args: Mapping[str, Any] | Sequence[Any] | None = None, **kwargs: Any
+) -> DataFrame:
+    """Run SQL in a session of any kind, statements of IndexTables included.
+
+    `spark` is the session, `statement` the SQL text; `args` and further keywords are those of `spark.sql`. With the
+    extension this is `spark.sql`. Over Spark Connect, on a server that does not have it, our statements run in this process
+    with the help of the server's workers, and everything else is Spark's. Raises UnsupportedError, with what to call
+    instead, for SQL that needs the extension.
+
+        its.sql(spark, "DESCRIBE INDEXTABLES STATE '/data/logs'").show()
+    """
+    if has_jvm(spark):
+        install(spark)
+    if has_jvm(spark) or server_has_extension(spark):
+        return spark.sql(statement, args, **kwargs)  # type: ignore[arg-type]  # PySpark asks for a dict or a list
+    return _client_sql(spark, type(spark).sql.__get__(spark), statement, args, **kwargs)
+
+
+def _client_sql(
+    spark: SparkSession, plain: Callable[..., DataFrame], statement: str, args: Any = None, **kwargs: Any
+) -> DataFrame:
+    """Run a statement of ours in this process, any other by `plain`, the session's own method."""
+    if parse(statement) is not None:
+        return run_statement(spark, statement)
+    if rewrite_operators(statement) != statement:
+        raise UnsupportedError(
+            "Search operators in SQL need the extension in the Spark Connect server.",
+            hint="Search with indextables.spark.search() or the option query, or start the server with the jar that "
+            "`indextables jar` builds.",
+        )
+    try:
+        return plain(statement, args, **kwargs)
+    except PySparkException as error:
+        reason = str(error).strip().partition("\n")[0]
+        if "PYTHON_DATA_SOURCE_ERROR" in reason or not _OUR_NAMES.search(reason):
+            raise
+        words = _words(statement) or []
+        alternative = _ALTERNATIVES.get(words[0].upper if words else "", _OTHER_ALTERNATIVE)
+        raise UnsupportedError(
+            f"This statement needs the extension in the Spark Connect server: {reason}",
+            hint=f"{alternative} {_WITH_THE_JAR}",
+        ) from error
+
+
 def install_in_python(spark: SparkSession) -> None:
     """Make `spark.sql()` of this session run our statements, unless the server does or it has been done before."""
     if getattr(spark.sql, "__func__", None) is None or server_has_extension(spark):
@@ -547,16 +607,7 @@ def install_in_python(spark: SparkSession) -> None:
         args: dict[str, Any] | list[Any] | None = None,
         **kwargs: Any,
     ) -> DataFrame:
-        if parse(sqlQuery) is not None:
-            return run_statement(spark, sqlQuery)
-        if rewrite_operators(sqlQuery) != sqlQuery:
-            raise UnsupportedError(
-                "Search operators in SQL need the extension in the Spark Connect server.",
-                hint="Search with indextables.spark.search() or the option query, or start the server with the jar that "
-                "`indextables jar` builds.",
-            )
-        result: DataFrame = method(sqlQuery, args, **kwargs)
-        return result
+        return _client_sql(spark, method, sqlQuery, args, **kwargs)
 
     vars(spark)["sql"] = sql  # before the method of its class, for this session alone
     logger.warning(
@@ -565,12 +616,18 @@ def install_in_python(spark: SparkSession) -> None:
     )
 
 
+_extended_servers: WeakKeyDictionary[SparkSession, bool] = WeakKeyDictionary()
+
+
 def server_has_extension(spark: SparkSession) -> bool:
-    """Whether SQL on the server knows our functions. Nothing is run there."""
-    try:
-        return len(spark.sql("SELECT indexqueryall('x')").schema) == 1
-    except AnalysisException:
-        return False
+    """Whether SQL on the server knows our functions. Nothing is run there; it is asked once per session."""
+    if spark not in _extended_servers:
+        try:
+            plain = type(spark).sql.__get__(spark)
+            _extended_servers[spark] = len(plain("SELECT indexqueryall('x')").schema) == 1
+        except AnalysisException:
+            _extended_servers[spark] = False
+    return _extended_servers[spark]
 
 
 _contexts_with_driver: WeakSet[SparkContext] = WeakSet()
