@@ -7,7 +7,7 @@ UV_VERSION := 0.13.7
 STAMP := $(VENV)/.ready
 export PYTHONDONTWRITEBYTECODE :=
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-all check api dist-test spark test-spark torture programs bench bench-log bench-search bench-spark bench-upkeep numbers docs lock clean dist
+.PHONY: help setup java demo test test-all test-deps check api dist-test spark test-spark torture programs bench bench-log bench-search bench-spark bench-upkeep numbers docs lock clean dist
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -59,6 +59,18 @@ TESTS ?= tests/spark
 test-spark: TEST_PYTHON := $(if $(filter $(VERSION),$(OTHER_SPARKS)),$(VENV)/spark-$(VERSION)/bin/python)
 test-spark: spark ## the Spark tests with VERSION=4.0|4.1|4.2|4.3; TESTS=tests/spark/test_x.py picks some
 	@$(PYTEST) -m "not slow" $(NO_HANG) $(TESTS)
+
+RESOLUTION ?= highest
+DEPS := $(VENV)/deps-$(RESOLUTION)
+# What the extras name, in the lowest versions that they allow or in the newest; the tools of the tests in any version.
+test-deps: $(STAMP) ## unit tests and README with RESOLUTION=lowest|highest of every dependency, in an environment of its own
+	@$(UV) venv --quiet --clear --python $(PYTHON) $(DEPS)
+	@$(UV) pip install --quiet --python $(DEPS)/bin/python --resolution $(patsubst lowest,lowest-direct,$(RESOLUTION)) \
+		-e '.[spark,cli,web,mcp,plots,hdfs,duckdb,otel]'
+	@$(UV) pip install --quiet --python $(DEPS)/bin/python --group test
+	@$(UV) pip list --quiet --python $(DEPS)/bin/python
+	@$(DEPS)/bin/python -m pytest tests/unit -m "not slow" -n $(PROCESSES) $(NO_HANG)
+	@cd $$(mktemp -d) && PYTHONPATH=$(CURDIR) $(CURDIR)/$(DEPS)/bin/python -m tests.support.read_pages $(CURDIR)/README.md
 
 MINUTES ?= 10
 SUITE ?= all

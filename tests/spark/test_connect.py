@@ -191,7 +191,7 @@ def test_the_data_source_alone_reads_writes_and_streams(address: str, tmp_path: 
         "query [42] ['id', 'day', 'line', '_score']",
         "where ['id', 'line'] 20",
         "limit 5 version 100",
-        "aggregate [(0, 4, 18), (1, 6, 24), (2, 6, 30)]",
+        "aggregate [(0, 7, 27), (1, 6, 24), (2, 6, 30)]",
         "dynamic [37, 3, 36]",
         "replaceWhere [37, 3, 4]",
         "feed [('delete', 72), ('insert', 7)]",

@@ -289,7 +289,7 @@ class ReadRequest(Struct, frozen=True):
             message = f"Option 'aggregate' is not JSON: {error}."
             hint = 'Write it as {"levels": {"terms": {"field": "level"}}}.'
             raise InvalidInputError(message, hint=hint, key="aggregate") from None
-        return parse_spec(spec, table.schema, planning.json_columns(table))
+        return parse_spec(spec, table.schema, planning.json_columns(table.handle))
 
     def check(self, table: Table) -> None:
         """Refuse what cannot be understood or answered, without looking for the splits that may hold the rows."""
