@@ -21,7 +21,15 @@ from indextables.model.predicate import Predicate, all_of, bound_predicate, pars
 from indextables.model.schema import SCORE, SNIPPET, find_column, is_partitionable, normalize, schema_to_json
 from indextables.query.aggregate.result import result_schema
 from indextables.query.aggregate.spec import Aggregations, parse_spec
-from indextables.query.plan import ScanPlan, SearchOperator, output_columns, physical_query, plan_scan, searched
+from indextables.query.plan import (
+    ScanPlan,
+    SearchOperator,
+    json_columns,
+    output_columns,
+    physical_query,
+    plan_scan,
+    searched,
+)
 from indextables.query.search import TableSearch
 from indextables.spark.schemas import readable, with_path
 from indextables.spark.settings import HADOOP, bare, file_system_settings, unknown_in_session
@@ -289,7 +297,7 @@ class ReadRequest(Struct, frozen=True):
             message = f"Option 'aggregate' is not JSON: {error}."
             hint = 'Write it as {"levels": {"terms": {"field": "level"}}}.'
             raise InvalidInputError(message, hint=hint, key="aggregate") from None
-        return parse_spec(spec, table.schema, planning.json_columns(table.handle))
+        return parse_spec(spec, table.schema, json_columns(table.handle))
 
     def check(self, table: Table) -> None:
         """Refuse what cannot be understood or answered, without looking for the splits that may hold the rows."""
