@@ -541,13 +541,14 @@ _ALTERNATIVES = {
     "UPDATE": "Update with Table.open(path).update(set=..., where=...).",
     "MERGE": "Merge with Table.open(path).upsert(rows, on=[...]).",
 }
-"""What to call instead of a statement that a server without the extension refuses, by its first word."""
+"""What to call instead of a statement that a server refuses, by its first word."""
 _OTHER_ALTERNATIVE = (
-    "Read and append through a view: CREATE TEMPORARY VIEW v USING indextables OPTIONS (path '...'); search with its option "
-    "query or with indextables.spark.search()."
+    "Read and append through a view: CREATE TEMPORARY VIEW v USING indextables OPTIONS "
+    "(path '...'); search with its option query or with indextables.spark.search()."
 )
 _WITH_THE_JAR = "Or start the server with the jar that `indextables jar` builds."
-_OUR_NAMES = re.compile(rf"`({'|'.join([*OPERATORS.values(), *EVERYWHERE.values()])})`|\bindextables\b")
+_FUNCTIONS = "|".join([*OPERATORS.values(), *EVERYWHERE.values()])
+_OUR_NAMES = re.compile(rf"`({_FUNCTIONS})`|\bindextables\b")
 """What Spark's refusal mentions if it is about our format or one of our search functions."""
 
 
@@ -556,10 +557,11 @@ def sql(
 ) -> DataFrame:
     """Run SQL in a session of any kind, statements of IndexTables included.
 
-    `spark` is the session, `statement` the SQL text; `args` and further keywords are those of `spark.sql`. With the
-    extension this is `spark.sql`. Over Spark Connect, on a server that does not have it, our statements run in this process
-    with the help of the server's workers, and everything else is Spark's. Raises UnsupportedError, with what to call
-    instead, for SQL that needs the extension.
+    `spark` is the session, `statement` the SQL text; `args` and further keywords are those of
+    `spark.sql`. With the extension this is `spark.sql`. Over Spark Connect, on a server that does
+    not have it, our statements run in this process with the help of the server's workers, and
+    everything else is Spark's. Raises UnsupportedError, with what to call instead, for SQL that
+    needs the extension.
 
         its.sql(spark, "DESCRIBE INDEXTABLES STATE '/data/logs'").show()
     """
@@ -579,8 +581,8 @@ def _client_sql(
     if rewrite_operators(statement) != statement:
         raise UnsupportedError(
             "Search operators in SQL need the extension in the Spark Connect server.",
-            hint="Search with indextables.spark.search() or the option query, or start the server with the jar that "
-            "`indextables jar` builds.",
+            hint="Search with indextables.spark.search() or the option query, or start the server "
+            "with the jar that `indextables jar` builds.",
         )
     try:
         return plain(statement, args, **kwargs)
@@ -620,7 +622,7 @@ _extended_servers: WeakKeyDictionary[SparkSession, bool] = WeakKeyDictionary()
 
 
 def server_has_extension(spark: SparkSession) -> bool:
-    """Whether SQL on the server knows our functions. Nothing is run there; it is asked once per session."""
+    """Whether SQL on the server knows our functions: asked once per session, and nothing is run."""
     if spark not in _extended_servers:
         try:
             plain = type(spark).sql.__get__(spark)

@@ -371,7 +371,8 @@ def hashable(key: Key) -> Key:
 
 def result_schema(aggregations: Aggregations) -> pa.Schema:
     """Return the columns of the result before there is one: sums of whole numbers are int64."""
-    return pa.schema([(name, kind or pa.int64()) for name, kind in _result_columns(aggregations).items()])
+    columns = _result_columns(aggregations)
+    return pa.schema([(name, kind or pa.int64()) for name, kind in columns.items()])
 
 
 def _result_columns(aggregations: Aggregations) -> dict[str, pa.DataType | None]:

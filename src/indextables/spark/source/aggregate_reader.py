@@ -1,7 +1,8 @@
 """The reader of the option `aggregate`: aggregations of all matching rows, computed in one task.
 
-The partial results of a table's splits have to meet in one place. A data source in Python can only bring them together in
-one task; `indextables.spark.aggregate` lets many tasks make them and merges them in the caller's process.
+The partial results of a table's splits have to meet in one place. A data source in Python can
+only bring them together in one task; `indextables.spark.aggregate` lets many tasks make them and
+merges them in the caller's process.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ class AggregateReader(DataSourceReader):
     @plain_errors
     def partitions(self) -> Sequence[InputPartition]:
         """One task for all splits."""
-        table = open_table(self._options, self._options.required_path(path_in(self._schema)), self._frame)
+        path = self._options.required_path(path_in(self._schema))
+        table = open_table(self._options, path, self._frame)
         aggregations = self._request.aggregations(table)
         assert aggregations is not None
         return [AggregatedRows(self._request.plan(table, ()), aggregations)]
@@ -59,4 +61,5 @@ class AggregateReader(DataSourceReader):
         task = ScanTask(partition.scan, worker_store(partition.scan.spec))
         result = finish(partial_of(task, partition.aggregations), partition.aggregations)
         batches = SparkBatches(self._schema)
-        yield from batches(check_sum(result.select(self._schema.names), batches.schema).to_batches())
+        rows = check_sum(result.select(self._schema.names), batches.schema)
+        yield from batches(rows.to_batches())
