@@ -275,7 +275,7 @@ class SplitsSkipped:
 
 
 SKIPPED = SplitsSkipped()
-"""Of this process."""
+"""Close the indexes of this process."""
 
 
 def to_opentelemetry(meter_provider: Any = None, *, registry: MetricRegistry = METRICS) -> None:

@@ -1,6 +1,5 @@
-"""The statements about what a process remembers of logs and a machine keeps of splits, and those that fetch splits ahead.
-
-Splits are fetched ahead of a search at once, or as jobs in the background of this process.
+"""Statements about cached logs and splits, and statements that prewarm splits, at once or as
+background jobs of this process.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from indextables.splits.read.cache import SplitCache
 
 @dataclass(frozen=True)
 class DescribeDiskCache(Command):
-    """What the local cache of splits holds."""
+    """Describe the local cache of splits."""
 
     leads: ClassVar = {"DESCRIBE INDEXTABLES DISK CACHE": {}}
     columns: ClassVar[pa.Schema] = row_schema("executor s, host s, bytes l, splits l, hits l, misses l, hit_rate d")
@@ -50,7 +49,7 @@ class DescribeDiskCache(Command):
         yield "DESCRIBE INDEXTABLES DISK CACHE"
 
     def run(self, session: Session) -> pa.Table:
-        """Of this machine; hits and misses are this process's."""
+        """Report on this machine; hits and misses are this process's."""
         usage = _disk_cache(session).usage()
         reads = usage.hits + usage.misses
         figures = {"bytes": usage.bytes, "splits": usage.splits, "hits": usage.hits, "misses": usage.misses}
@@ -68,7 +67,7 @@ class FlushDiskCache(Command):
         yield "FLUSH INDEXTABLES DISK CACHE"
 
     def run(self, session: Session) -> pa.Table:
-        """Of this machine."""
+        """Empty the cache of this machine."""
         cache = _disk_cache(session)
         splits = cache.usage().splits
         return self.rows([{**_here(), "bytes_freed": cache.clear(), "splits_freed": splits}])
@@ -76,7 +75,7 @@ class FlushDiskCache(Command):
 
 @dataclass(frozen=True)
 class FlushSearcherCache(Command):
-    """Close the indexes that this process holds open, and forget the columns that it decoded; files stay."""
+    """Close the open indexes of this process and drop its decoded columns; files stay."""
 
     leads: ClassVar = {"FLUSH INDEXTABLES SEARCHER CACHE": {}}
     columns: ClassVar[pa.Schema] = row_schema("cache_type s, status s, message s")
@@ -85,7 +84,7 @@ class FlushSearcherCache(Command):
         yield "FLUSH INDEXTABLES SEARCHER CACHE"
 
     def run(self, session: Session) -> pa.Table:
-        """Of this process."""
+        """Close the indexes of this process."""
         _disk_cache(session).close_searchers()
         message = "open indexes and decoded columns of this process are forgotten"
         return self.rows([{"cache_type": "searcher", "status": "success", "message": message}])
@@ -93,7 +92,7 @@ class FlushSearcherCache(Command):
 
 @dataclass(frozen=True)
 class DescribeLogCache(Command):
-    """What the process remembers of one table's log, or of all: how often each kind was asked for and was there."""
+    """Describe the cached log of one or all tables: lookups and hits per kind."""
 
     table: TableReference | None = None
 
@@ -110,7 +109,7 @@ class DescribeLogCache(Command):
         yield clause("FOR", self.table)
 
     def run(self, session: Session) -> pa.Table:
-        """A row per table and kind; asks nothing of the store."""
+        """Return a row per table and kind without a request to the store."""
         if self.table is None:
             stats = {url: PROCESS_CACHE.stats(url) for url in PROCESS_CACHE.tables()}
         else:
@@ -122,7 +121,7 @@ class DescribeLogCache(Command):
 
 @dataclass(frozen=True)
 class InvalidateCache(Command):
-    """Forget what the process remembers of one table's log, or of all."""
+    """Clear the cached log of one or all tables."""
 
     table: TableReference | None = None
 
@@ -147,7 +146,9 @@ class InvalidateCache(Command):
         yield flag("GLOBAL", self.everywhere)
 
     def run(self, session: Session) -> pa.Table:
-        """Asks nothing of the store: an unreadable table can be forgotten."""
+        """Clear the cache without a request to the store, so that an unreadable table can be
+        cleared.
+        """
         if self.table is not None and self.everywhere:
             raise InvalidInputError("Either one table or GLOBAL.", hint="Leave one of them out.")
         if self.table is None:
@@ -173,14 +174,14 @@ def _figures(before: CacheStats) -> dict[str, Any]:
 
 
 SEGMENTS = ("TERM_DICT", "FAST_FIELD", "POSTINGS", "POSITIONS", "FIELD_NORM", "DOC_STORE")
-"""What IndexTables for the JVM calls the parts of an index."""
+"""Parts of an index in IndexTables for the JVM."""
 RUNNING, COMPLETED, FAILED = "running", "completed", "failed"
 _KEPT_JOBS = 1000
 
 
 @dataclass(frozen=True)
 class PrewarmJob:
-    """A table that is fetched in the background."""
+    """A table that is prewarmed in the background."""
 
     job_id: str
     table_path: str
@@ -193,7 +194,7 @@ class PrewarmJob:
 
 
 class PrewarmJobs:
-    """The jobs of this process, the newest thousand of them."""
+    """The prewarm jobs of this process, at most the newest thousand."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, PrewarmJob] = {}
@@ -201,7 +202,7 @@ class PrewarmJobs:
         self._lock = threading.Lock()
 
     def start(self, command: PrewarmCache, session: Session) -> PrewarmJob:
-        """Fetch in a thread of its own, which does not keep the process from ending."""
+        """Start a prewarm in a daemon thread."""
         job = PrewarmJob(uuid.uuid4().hex[:12], session.path(command.table), int(time.time() * 1000))
         thread = threading.Thread(
             target=self._run, args=(job, command, session), name=f"prewarm-{job.job_id}", daemon=True
@@ -228,12 +229,12 @@ class PrewarmJobs:
             self._jobs[job.job_id] = replace(ended, duration_ms=round((time.monotonic() - started) * 1000))
 
     def all(self) -> list[PrewarmJob]:
-        """Every job, in the order in which they began."""
+        """Return every job in the order of their start."""
         with self._lock:
             return [*self._jobs.values()]
 
     def wait(self, jobs: list[PrewarmJob], seconds: float) -> None:
-        """Wait until jobs have ended, or the time is up."""
+        """Wait until jobs have ended, or for the timeout."""
         deadline = time.monotonic() + seconds
         for job in jobs:
             thread = self._threads.get(job.job_id)
@@ -245,7 +246,7 @@ JOBS = PrewarmJobs()
 
 
 def read_segments(cursor: StatementCursor) -> tuple[str, ...]:
-    """Parts of an index in parentheses; one that there is not is an error at its place."""
+    """Parse parts of an index in parentheses. An unknown one is an error at its position."""
     start = cursor.token
     names = tuple(name.upper() for name in cursor.names())
     unknown = [name for name in names if name not in SEGMENTS]
@@ -255,7 +256,7 @@ def read_segments(cursor: StatementCursor) -> tuple[str, ...]:
 
 
 def read_parallelism(cursor: StatementCursor) -> int:
-    """`OF n`."""
+    """Parse `OF n`."""
     cursor.choose(["OF"])
     return cursor.count()
 
@@ -296,7 +297,7 @@ class PrewarmCache(TableCommand):
         yield flag("ASYNC MODE", self.in_background)
 
     def run(self, session: Session) -> pa.Table:
-        """On this machine. Fewer parts than the whole index of a column are not fetched: the message says so."""
+        """Prewarm on this machine. Only whole indexes of columns are fetched; the message says so."""
         if not self.in_background:
             return self.rows([{"host": socket.gethostname(), **self.fetch(session), "job_id": None}])
         # What can be told at once is no job that fails unseen.
@@ -309,7 +310,7 @@ class PrewarmCache(TableCommand):
         return self.rows([{"host": socket.gethostname(), **figures}])
 
     def fetch(self, session: Session) -> dict[str, Any]:
-        """Fetch, and count what was fetched."""
+        """Fetch, and return the counts."""
         started = time.monotonic()
         options = {**session.options, **({"read.remoteParallelism": self.parallelism} if self.parallelism else {})}
         report = replace(session, options=options).open(self.table).prewarm(columns=self.fields, where=self.where)
@@ -331,7 +332,7 @@ def _row(job: PrewarmJob) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class DescribePrewarmJobs(Command):
-    """The jobs that fetch splits in the background of this process."""
+    """Describe the background prewarm jobs of this process."""
 
     leads: ClassVar = {"DESCRIBE INDEXTABLES PREWARM JOBS": {}}
     columns: ClassVar[pa.Schema] = _JOB_COLUMNS
@@ -345,7 +346,7 @@ class DescribePrewarmJobs(Command):
 
 @dataclass(frozen=True)
 class WaitForPrewarmJobs(Command):
-    """Wait until jobs in the background have ended: all of them, those of a table, or one."""
+    """Wait until background jobs have ended: all, those of a table, or one."""
 
     table: TableReference | None = None
     job_id: str | None = None
@@ -376,7 +377,9 @@ class WaitForPrewarmJobs(Command):
         yield f"TIMEOUT {self.timeout_seconds}"
 
     def run(self, session: Session) -> pa.Table:
-        """A row for each job as it ended. One that has not ended in time is an error, and goes on."""
+        """Return a row for each ended job. A job that exceeds the timeout is an error, and
+        continues.
+        """
         jobs = self._chosen(session)
         JOBS.wait(jobs, self.timeout_seconds)
         ids = {job.job_id for job in jobs}

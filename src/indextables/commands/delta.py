@@ -1,12 +1,12 @@
-"""The statements that users of Delta Lake know (VACUUM, OPTIMIZE, RESTORE TABLE, DESCRIBE HISTORY and DETAIL), and
-refusals.
+"""Statements of Delta Lake (VACUUM, OPTIMIZE, RESTORE TABLE, DESCRIBE HISTORY and DETAIL), and
+refused statements.
 
-Each is another way to write a statement of ours and returns the rows of that one; DETAIL shows
-`table.inspect.detail()`. Spark and other packages have statements with the same first words about tables by name: ours
-have a path in quotes.
+Each is another form of one of our statements and returns its rows; DETAIL shows
+`table.inspect.detail()`. Spark and other packages have statements with the same first words about
+tables by name: ours have a path in quotes.
 
-Statements of IndexTables for the JVM that are known and not offered are refused with the reason and the way out.
-Without them such a statement would reach Spark's parser, which can only say that it does not understand the word.
+Known statements of IndexTables for the JVM that are not supported are refused with the reason and
+the alternative. Otherwise they would reach Spark's parser, which only reports a syntax error.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from indextables.errors import UnsupportedError
 
 @dataclass(frozen=True)
 class Vacuum(Purge):
-    """The same as PURGE INDEXTABLE: delete files that no retained version needs."""
+    """Alias of PURGE INDEXTABLE: delete files that no retained version needs."""
 
     leads: ClassVar = {"VACUUM": {}}
     path_only: ClassVar[bool] = True
@@ -52,7 +52,7 @@ class Vacuum(Purge):
 
 @dataclass(frozen=True)
 class Optimize(MergeSplits):
-    """The same as MERGE SPLITS: write small splits together into larger ones."""
+    """Alias of MERGE SPLITS: merge small splits into larger ones."""
 
     leads: ClassVar = {"OPTIMIZE": {}}
     path_only: ClassVar[bool] = True
@@ -65,7 +65,7 @@ class Optimize(MergeSplits):
 
 @dataclass(frozen=True)
 class RestoreTable(Restore):
-    """The same as RESTORE INDEXTABLES: bring an older version back as a new one."""
+    """Alias of RESTORE INDEXTABLES: restore an older version as a new one."""
 
     leads: ClassVar = {"RESTORE TABLE": {}}
     path_only: ClassVar[bool] = True
@@ -80,7 +80,7 @@ class RestoreTable(Restore):
 
 @dataclass(frozen=True)
 class DescribeTableHistory(DescribeHistory):
-    """The same as DESCRIBE INDEXTABLES HISTORY: what was committed, newest first."""
+    """Alias of DESCRIBE INDEXTABLES HISTORY: list the commits, newest first."""
 
     leads: ClassVar = {"DESCRIBE HISTORY": {}}
     path_only: ClassVar[bool] = True
@@ -92,7 +92,7 @@ class DescribeTableHistory(DescribeHistory):
 
 @dataclass(frozen=True)
 class DescribeDetail(TableCommand):
-    """What a table is, in one row: identity, place, partitioning, size, properties and protocol."""
+    """Describe a table in one row: identity, location, partitioning, size, properties and protocol."""
 
     leads: ClassVar = {"DESCRIBE DETAIL": {}}
     path_only: ClassVar[bool] = True
@@ -117,7 +117,7 @@ _COMPANION = ("a split stores its rows with its index", "Write the rows with df.
 
 @dataclass(frozen=True)
 class NotOffered(Command):
-    """A statement of IndexTables for the JVM that this one does not have."""
+    """A statement of IndexTables for the JVM that is not supported."""
 
     lead: str
     reason: str
@@ -137,7 +137,7 @@ class NotOffered(Command):
 
     @classmethod
     def read(cls, cursor: StatementCursor, fields: Mapping[str, Any]) -> Self:
-        """Whatever comes after its first words is not read: the statement is refused in any form."""
+        """Accept the statement in any form: only its first words are parsed."""
         while not cursor.ends():
             cursor.advance()
         return cls(**fields)
@@ -146,5 +146,5 @@ class NotOffered(Command):
         yield self.lead
 
     def run(self, session: Session) -> pa.Table:  # noqa: ARG002 (it is never run)
-        """Refuse it."""
+        """Raise the refusal."""
         raise UnsupportedError(f"{self.lead} is not offered: {self.reason}.", hint=self.way_out)

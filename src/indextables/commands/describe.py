@@ -1,7 +1,7 @@
-"""The statements that look: what a table is, what happened to it, what a process runs with.
+"""Read-only statements: what a table is, its history, and the environment of a process.
 
-Of what a process runs with, a value that could hold a secret is never shown: of environment variables only those named here
-are, and of settings all but the secret ones.
+Values that could be secrets are never shown: only named environment variables are listed, and all
+settings except secret ones.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _SHOWN_VARIABLES = (
 
 @dataclass(frozen=True)
 class DescribeState(TableCommand):
-    """The state the newest version is read from."""
+    """Describe the state that the newest version is read from."""
 
     leads: ClassVar = {"DESCRIBE INDEXTABLES STATE": {}}
     columns: ClassVar[pa.Schema] = row_schema(
@@ -71,7 +71,7 @@ class DescribeState(TableCommand):
 
 @dataclass(frozen=True)
 class DescribeTransactionLog(TableCommand):
-    """The actions of the log: since the last checkpoint, or all that are left."""
+    """List the actions of the log since the last checkpoint, or all remaining ones."""
 
     include_all: bool = False
 
@@ -89,7 +89,7 @@ class DescribeTransactionLog(TableCommand):
 
 @dataclass(frozen=True)
 class DescribeHistory(TableCommand):
-    """What was committed, newest first."""
+    """List the commits, newest first."""
 
     limit: int | None = None
 
@@ -110,7 +110,7 @@ class DescribeHistory(TableCommand):
 
 @dataclass(frozen=True)
 class DescribeSkippedFiles(TableCommand):
-    """Splits that an operation could not process."""
+    """List splits that an operation could not process."""
 
     leads: ClassVar = {"DESCRIBE INDEXTABLES SKIPPED FILES": {}}
     columns: ClassVar[pa.Schema] = row_schema(
@@ -126,7 +126,7 @@ class DescribeSkippedFiles(TableCommand):
 
 @dataclass(frozen=True)
 class DescribeComponentSizes(TableCommand):
-    """How many bytes each part of each split takes."""
+    """List the bytes of each part of each split."""
 
     where: Predicate | None = None
 
@@ -144,7 +144,7 @@ class DescribeComponentSizes(TableCommand):
 
 @dataclass(frozen=True)
 class DescribeMergeJobs(Command):
-    """The merges that run in the background of this process, and those that ran."""
+    """List the running and finished background merges of this process."""
 
     leads: ClassVar = {"DESCRIBE INDEXTABLES MERGE JOBS": {}}
     columns: ClassVar[pa.Schema] = row_schema(
@@ -156,13 +156,15 @@ class DescribeMergeJobs(Command):
         yield "DESCRIBE INDEXTABLES MERGE JOBS"
 
     def run(self, _session: Session) -> pa.Table:
-        """Of this process, the latest first."""
+        """Return the jobs of this process, the latest first."""
         return self.rows(JOBS.rows())
 
 
 @dataclass(frozen=True)
 class DescribeStorageStats(Command):
-    """What this process has asked of stores: requests, failures, bytes and time by table and verb."""
+    """Describe the store requests of this process: requests, failures, bytes and time by table and
+    verb.
+    """
 
     leads: ClassVar = {"DESCRIBE INDEXTABLES STORAGE STATS": {}}
     columns: ClassVar[pa.Schema] = row_schema(
@@ -173,7 +175,9 @@ class DescribeStorageStats(Command):
         yield "DESCRIBE INDEXTABLES STORAGE STATS"
 
     def run(self, _session: Session) -> pa.Table:
-        """Of this process; other processes, such as Spark's workers, count for themselves."""
+        """Report on this process; other processes, such as Spark's workers, have their own
+        counters.
+        """
         columns = {"store_seconds_count": "requests", "store_failures_total": "failures", "store_bytes_total": "bytes"}
         columns["store_seconds_sum"] = "seconds"
         figures: dict[tuple[str, str, str], dict[str, float]] = {}
@@ -195,7 +199,7 @@ class DescribeStorageStats(Command):
 
 @dataclass(frozen=True)
 class SwitchProfiler(Command):
-    """Begin or end to measure where the time of searches goes."""
+    """Start or stop profiling of searches."""
 
     on: bool
 
@@ -206,7 +210,9 @@ class SwitchProfiler(Command):
         yield f"{'ENABLE' if self.on else 'DISABLE'} INDEXTABLES PROFILER"
 
     def run(self, _session: Session) -> pa.Table:
-        """Of this process: tasks of Spark run in processes of their own, of which none is measured."""
+        """Switch the profiler of this process; Spark tasks run in other processes, which are not
+        profiled.
+        """
         if self.on:
             PROFILER.enable()
             row = {"status": "enabled", "message": "What this process does is measured from now on."}
@@ -218,7 +224,7 @@ class SwitchProfiler(Command):
 
 @dataclass(frozen=True)
 class DescribeProfiler(Command):
-    """Where the time of scans and searches of this process went since the profiler was turned on."""
+    """Describe the time spent in scans and searches of this process since profiling started."""
 
     reset: bool
     """Whether the counters are reset afterwards."""
@@ -232,7 +238,7 @@ class DescribeProfiler(Command):
         yield f"{'RESET' if self.reset else 'DESCRIBE'} INDEXTABLES PROFILER"
 
     def run(self, _session: Session) -> pa.Table:
-        """A row for each section that was entered; `read_rows` is a part of `test_rows` where rows are tested."""
+        """Return a row per section; `read_rows` is included in `test_rows` where rows are tested."""
         sections = PROFILER.reset() if self.reset else PROFILER.sections()
         return self.rows(
             {
@@ -253,7 +259,7 @@ _CATEGORIES = {"plan_scan": "planning", "read_rows": "doc_retrieval", "test_rows
 
 @dataclass(frozen=True)
 class DescribeProfilerCache(Command):
-    """How often what was looked for was in memory, or in the disk cache."""
+    """Describe how often lookups were answered from memory or from the disk cache."""
 
     reset: bool
 
@@ -267,7 +273,7 @@ class DescribeProfilerCache(Command):
         yield f"{'RESET' if self.reset else 'DESCRIBE'} INDEXTABLES PROFILER CACHE"
 
     def run(self, session: Session) -> pa.Table:
-        """Of this process since it began, or since the last RESET."""
+        """Report on this process since its start or the last RESET."""
         log = PROCESS_CACHE.stats()
         disk = SplitCache.of(config.resolve(options=session.options).group(SplitCacheSettings)).usage()
         counted = {f"log_{kind}": (log.hits.get(kind, 0), log.misses.get(kind, 0)) for kind in {*log.hits, *log.misses}}
@@ -284,12 +290,12 @@ class DescribeProfilerCache(Command):
 
 
 _cache_marks: dict[str, tuple[int, int]] = {}
-"""What caches had counted when RESET was said: they count on for everybody else."""
+"""Cache counters at the last RESET; other readers see the total counters."""
 
 
 @dataclass(frozen=True)
 class DescribeDataSkipping(Command):
-    """How many splits scans and searches of this process left alone, and why."""
+    """Describe how many splits were pruned by scans and searches of this process, and why."""
 
     leads: ClassVar = {"DESCRIBE INDEXTABLES DATA SKIPPING STATS": {}}
     columns: ClassVar[pa.Schema] = row_schema("metric_type s, metric_name s, metric_value s")
@@ -298,7 +304,7 @@ class DescribeDataSkipping(Command):
         yield "DESCRIBE INDEXTABLES DATA SKIPPING STATS"
 
     def run(self, _session: Session) -> pa.Table:
-        """Since the process began, or since they were flushed."""
+        """Report since the start of the process or the last flush."""
 
         def share(part: int, of: int) -> str:
             return f"{100 * part / of:.1f}%" if of else "0.0%"
@@ -335,7 +341,7 @@ class FlushDataSkipping(Command):
         yield f"{'INVALIDATE' if self.caches else 'FLUSH'} INDEXTABLES DATA SKIPPING {'CACHE' if self.caches else 'STATS'}"
 
     def run(self, session: Session) -> pa.Table:
-        """Of this process."""
+        """Close the indexes of this process."""
         SKIPPED.reset()
         message = "The counters of skipped splits were reset."
         if self.caches:
@@ -347,7 +353,7 @@ class FlushDataSkipping(Command):
 
 @dataclass(frozen=True)
 class DescribeEnvironment(Command):
-    """Settings and versions of the driver and its workers."""
+    """Describe settings and versions of the driver and its workers."""
 
     leads: ClassVar = {"DESCRIBE INDEXTABLES ENVIRONMENT": {}}
     columns: ClassVar[pa.Schema] = row_schema("host s, role s, property_type s, property_name s, property_value s")
@@ -360,7 +366,7 @@ class DescribeEnvironment(Command):
 
 
 def environment(options: Mapping[str, object] | None = None, *, role: str = "driver") -> list[dict[str, Any]]:
-    """One row for each thing worth knowing of this process; a Spark worker calls it with a role of its own."""
+    """Return the environment of this process as rows; a Spark worker calls it with its own role."""
     host = socket.gethostname()
     sections = [("version", _versions()), ("system", _system()), *_settings(options), ("variable", _variables())]
     return [
@@ -388,7 +394,7 @@ def _system() -> Iterator[tuple[str, str]]:
 
 
 def _settings(options: Mapping[str, object] | None) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """What was set, and what is left at its default."""
+    """Return the settings with their values or defaults."""
     settings = config.resolve(options=options)
     values = settings.given()
     yield "setting", [(key, str(value)) for key, value in sorted(values.items())]

@@ -1,7 +1,7 @@
-"""Text to a statement: the classes by the words they begin with, and the walk that reads one of them.
+"""Parse a text to a statement by its first words.
 
-Whether a statement is ours is decided by its first words alone, so that whatever else Spark understands goes to Spark
-unchanged, even if we could not so much as tell its words apart.
+Only the first words decide whether a statement is ours, so that everything else reaches Spark
+unchanged, even if its tokens are unknown here.
 """
 
 from __future__ import annotations
@@ -32,18 +32,20 @@ def _statements() -> Mapping[str, type[Command]]:
 
 
 STATEMENTS = _statements()
-"""By the words each begins with. The name of a table may stand wherever the table's path does."""
+"""Statements by their first words. A table name is accepted wherever its path is."""
 _WITH_A_PATH = [tuple(lead.split()) for lead, kind in STATEMENTS.items() if kind.path_only]
 _BEGINNINGS = {tuple(lead.split()[:2]) for lead, kind in STATEMENTS.items() if not kind.path_only}
 _SHARED = (*DESCRIBE_WORDS, "SET", "UNSET", "RESET")
-"""First words that Spark has statements with too, about anything whose name may begin as ours do."""
+"""First words that Spark's statements have too."""
 _THIRD = {(words[0], words[2]) for lead in STATEMENTS if (words := lead.split())[0] in _SHARED and len(words) > 2}
 _DESCRIBED = {"".join(lead.split()[2:]) for lead in STATEMENTS if lead.startswith("DESCRIBE INDEXTABLES ")}
-"""What can be described, its words written together."""
+"""Objects that can be described, with their words joined."""
 
 
 def parse(text: str) -> Command | None:
-    """The statement that a text says; None if it is not ours; `QuerySyntaxError` if it is ours and wrong."""
+    """Parse a statement. Returns None if it is not ours; raises `QuerySyntaxError` if it is ours
+    and wrong.
+    """
     if not is_ours(text):
         return None
     cursor = StatementCursor(text)
@@ -56,21 +58,21 @@ def parse(text: str) -> Command | None:
 
 
 def form(lead: str) -> str:
-    """How a statement is written."""
+    """Return the syntax of a statement."""
     return f"{lead} {STATEMENTS[lead].usage()}".rstrip()
 
 
 def forms() -> list[str]:
-    """How every statement is written."""
+    """Return the syntax of every statement."""
     return [form(lead) for lead, kind in STATEMENTS.items() if kind.offered]
 
 
 def is_ours(text: str) -> bool:
-    """Whether a text begins as one of our statements does, or so nearly that it can only be a slip of the pen.
+    """Return whether a text begins like one of our statements, or is probably a misspelt one.
 
-    `DESCRIBE INDEXTABLES ...` could be about a table of that name, so there the third word must be ours, or all that
-    follows nearly so, or a path in quotes must follow, which no DESCRIBE of Spark has. `VACUUM`, `OPTIMIZE` and the like
-    are ours with a path in quotes.
+    `DESCRIBE INDEXTABLES ...` could be about a table of that name. There the third word must be
+    ours, or all following words nearly ours, or a path in quotes must follow, which no DESCRIBE of
+    Spark has. `VACUUM`, `OPTIMIZE` and similar are ours with a path in quotes.
     """
     words = leading_words(text, 8)
     if any(_leads_to_a_path(words, lead) for lead in _WITH_A_PATH):
@@ -84,7 +86,9 @@ def is_ours(text: str) -> bool:
 
 
 def _nearly_describes(words: list[Token]) -> bool:
-    """Whether nothing but the words of something that we describe comes next, or nearly: `DISC CACHE`, `TRANSACTIONLOG`."""
+    """Return whether the next words are, or nearly are, an object that we describe: `DISC CACHE`,
+    `TRANSACTIONLOG`.
+    """
     names = list(takewhile(lambda word: word.kind == "name", words[2:]))
     ends = len(words) == 2 + len(names) or words[2 + len(names)].is_sign(";")
     together = "".join(str(name.value).upper() for name in names)
@@ -92,7 +96,9 @@ def _nearly_describes(words: list[Token]) -> bool:
 
 
 def _leads_to_a_path(words: list[Token], lead: tuple[str, ...]) -> bool:
-    """Whether the words are those of a lead, or nearly, and a path in quotes follows."""
+    """Return whether the words are, or nearly are, the first words of a statement followed by a
+    path in quotes.
+    """
     if len(words) <= len(lead) or words[len(lead)].kind != "string":
         return False
     return all(token.kind == "name" and _near(token, word) for token, word in zip(words, lead, strict=False))
@@ -105,7 +111,9 @@ def _goes_on(words: list[Token]) -> bool:
 
 
 def _names_a_path(words: list[Token]) -> bool:
-    """Whether a string comes next, at once or after bare words: in `PARTITION (day = 'x')` it is a value."""
+    """Return whether a string comes next, directly or after bare words: in `PARTITION (day = 'x')`
+    it is a value.
+    """
     after_words = list(dropwhile(lambda word: word.kind == "name", words[2:]))[:1]
     return any(word.kind == "string" for word in (*words[2:4], *after_words))
 

@@ -31,18 +31,18 @@ from indextables.operations.verify import VerifyReport
 from indextables.table import Table, verify_table
 
 INDEX_WORDS = ("INDEXTABLES", "INDEXTABLE", "TANTIVY4SPARK")
-"""Spellings of one keyword; the last is what IndexTables for the JVM was called before."""
+"""Spellings of one keyword; the last is an older name of IndexTables for the JVM."""
 DESCRIBE_WORDS = ("DESCRIBE", "DESC")
-"""Spellings of one keyword, as Spark has them."""
+"""Spellings of one keyword, as in Spark."""
 MAX_NUMBER = (1 << 63) - 1
 _LIKENESS = 0.65
 _LISTED = 25
-"""Of more alternatives an error names the nearest alone: the list of all statements would stand before what is wrong."""
+"""Above this number of alternatives an error names only the nearest."""
 
 
 @dataclass(frozen=True)
 class TablePath:
-    """A table by where it is."""
+    """A table by its location."""
 
     path: str
 
@@ -64,12 +64,12 @@ TableReference = TablePath | TableName
 
 
 def quoted(text: str) -> str:
-    """A text as a string of SQL."""
+    """Quote a text as a SQL string."""
     return str(Literal(text))
 
 
 class StatementTokens(Reader):
-    """Walks over a statement once."""
+    """Tokens of a statement."""
 
     signs: ClassVar[tuple[str, ...]] = (*SIGNS, ";")
     subject: ClassVar[str] = "Statement"
@@ -77,7 +77,7 @@ class StatementTokens(Reader):
 
 
 def leading_words(text: str, count: int) -> list[Token]:
-    """The first words of a text that may be anybody's SQL; fewer where it ends or goes on in a way we cannot read."""
+    """Return the first words of a text in any SQL dialect; fewer if it ends or has unknown tokens."""
     reader = StatementTokens(text)
     words: list[Token] = []
     while len(words) < count:
@@ -102,14 +102,16 @@ def leading_words(text: str, count: int) -> list[Token]:
 
 
 def says(token: Token, word: str) -> bool:
-    """Whether a token is a keyword, in any case and in any spelling of INDEXTABLES and DESCRIBE."""
+    """Return whether a token is a keyword, in any case and in any spelling of INDEXTABLES and
+    DESCRIBE.
+    """
     if word in INDEX_WORDS:
         return token.is_word(*INDEX_WORDS)
     return token.is_word(*DESCRIBE_WORDS) if word in DESCRIBE_WORDS else token.is_word(word)
 
 
 class StatementCursor(Cursor):
-    """A place among the words of a statement."""
+    """A position among the tokens of a statement."""
 
     subject: ClassVar[str] = "Statement"
     keywords: ClassVar[tuple[str, ...]] = ()
@@ -117,12 +119,12 @@ class StatementCursor(Cursor):
     def __init__(self, text: str) -> None:
         super().__init__(text, StatementTokens(text).all())
         self.form = ""
-        """How the statement is written, once it is known which one it is."""
+        """The syntax of the statement, once it is known."""
 
     # -- keywords
 
     def choose(self, phrases: Iterable[str], *, or_else: tuple[str, ...] = ()) -> str:
-        """Go past the one of these phrases that must come next. `or_else` is what else the error says could stand here."""
+        """Consume one of these phrases. `or_else` lists what else the error names."""
         candidates = {phrase: phrase.split() for phrase in phrases}
         depth = 0
         while True:
@@ -144,7 +146,7 @@ class StatementCursor(Cursor):
             candidates = longer
 
     def follows(self, phrase: str) -> bool:
-        """Whether the words of a phrase come next."""
+        """Return whether the words of a phrase come next."""
         ahead = self.tokens[self.index : self.index + len(phrase.split())]
         words = phrase.split()
         return len(ahead) == len(words) and all(says(t, w) for t, w in zip(ahead, words, strict=True))
@@ -154,9 +156,11 @@ class StatementCursor(Cursor):
         clauses: Mapping[str, tuple[str, Callable[[StatementCursor], Any]]],
         refused: Mapping[str, tuple[str, str]] = MappingProxyType({}),
     ) -> dict[str, Any]:
-        """The clauses up to the end of the statement, in any order, each once: the field of each and its value.
+        """Parse the clauses up to the end of the statement, in any order, each once: field and
+        value.
 
-        `refused` are clauses of IndexTables for the JVM that there are not, each with the reason and the way out.
+        `refused` are unsupported clauses of IndexTables for the JVM, each with the reason and the
+        alternative.
         """
         remaining = dict(clauses)
         fields: dict[str, Any] = {}
@@ -174,11 +178,11 @@ class StatementCursor(Cursor):
     # -- the end
 
     def ends(self) -> bool:
-        """Whether nothing but a semicolon comes next."""
+        """Return whether nothing but a semicolon comes next."""
         return self.token.kind == "end" or self.token.is_sign(";")
 
     def finish(self) -> None:
-        """The statement must end here."""
+        """Require the end of the statement."""
         if not self.ends():
             self.fail("the end")
         while self.token.is_sign(";"):
@@ -189,7 +193,9 @@ class StatementCursor(Cursor):
     # -- values
 
     def table(self, *, before: Iterable[str] = ()) -> TableReference:
-        """The table a statement is about. `before` are the clauses that come after it, which no bare name may be."""
+        """Parse the table of a statement. `before` are the clauses after it, which a bare name must
+        not equal.
+        """
         what = "a path in quotes or the name of a table"
         if self.token.kind == "string":
             return TablePath(self.path(what))
@@ -198,14 +204,14 @@ class StatementCursor(Cursor):
         return TableName(self.dotted())
 
     def path(self, what: str = "a path in quotes") -> str:
-        """A path in quotes."""
+        """Parse a path in quotes."""
         token = self.string(what)
         if not token.value.strip():
             self.refuse(token, "the path is empty")
         return str(token.value)
 
     def dotted(self) -> tuple[str, ...]:
-        """A name in parts: `a.b.c`."""
+        """Parse a name in parts: `a.b.c`."""
         parts = [self.name("a name")]
         while self.token.is_sign("."):
             self.advance()
@@ -213,13 +219,13 @@ class StatementCursor(Cursor):
         return tuple(parts)
 
     def name(self, what: str) -> str:
-        """One name, in backquotes or bare."""
+        """Parse one name, in backquotes or bare."""
         if self.token.kind not in ("name", "quoted"):
             self.fail(what)
         return str(self.advance().value)
 
     def names(self) -> tuple[str, ...]:
-        """Names in parentheses."""
+        """Parse names in parentheses."""
         self.expect("(")
         names = [".".join(self.dotted())]
         while self.token.is_sign(","):
@@ -229,7 +235,7 @@ class StatementCursor(Cursor):
         return tuple(names)
 
     def sort_columns(self) -> tuple[str, ...]:
-        """Names to sort by, in parentheses or without."""
+        """Parse sort columns, with or without parentheses."""
         if self.token.is_sign("("):
             return self.names()
         columns = [".".join(self.dotted())]
@@ -239,7 +245,7 @@ class StatementCursor(Cursor):
         return tuple(columns)
 
     def whole_number(self, *, at_least: int = 0) -> int:
-        """A whole number of 64 bits."""
+        """Parse a 64-bit integer."""
         token = self.token
         number = int(token.value) if token.kind == "string" and str(token.value).isdecimal() else token.value
         if token.kind not in ("number", "string") or not isinstance(number, int):
@@ -248,11 +254,11 @@ class StatementCursor(Cursor):
         return self.bounded(token, number, at_least)
 
     def count(self) -> int:
-        """A number of things, at least one."""
+        """Parse a count of at least one."""
         return self.whole_number(at_least=1)
 
     def size(self) -> int:
-        """A number of bytes: 104857600, 100M or 1G, also in quotes."""
+        """Parse a number of bytes: 104857600, 100M or 1G, also in quotes."""
         token = self.token
         if token.kind in ("name", "string"):
             try:
@@ -266,7 +272,7 @@ class StatementCursor(Cursor):
         return self.count()
 
     def bounded(self, token: Token, number: int, at_least: int) -> int:
-        """A number within what 64 bits hold, or an error at its place."""
+        """Return a number within 64 bits, or raise an error at its position."""
         if number < at_least:
             self.refuse(token, f"the number must be at least {at_least}")
         if number > MAX_NUMBER:
@@ -274,7 +280,7 @@ class StatementCursor(Cursor):
         return number
 
     def hours(self) -> int:
-        """A length of time: n DAYS or n HOURS."""
+        """Parse a duration: n DAYS or n HOURS."""
         token = self.token
         number = self.whole_number()
         unit = self.token
@@ -285,20 +291,22 @@ class StatementCursor(Cursor):
         return self.bounded(token, number * (24 if unit.is_word("DAY", "DAYS") else 1), 0)
 
     def predicate(self) -> Predicate:
-        """A condition, as far as it goes."""
+        """Parse a condition up to its end."""
         tree, self.index = parse_among(self.text, self.tokens, self.index)
         return tree
 
     def presence(self) -> bool:
-        """The value of a clause that has none: it is there."""
+        """Return True for a clause without a value."""
         return True
 
     # -- errors
 
     def similar(self, phrases: Iterable[str], depth: int = 0) -> str:
-        """The phrase meant by words that fit up to a depth and are misspelt there; nothing if none is near.
+        """Return the phrase meant by words that match up to a depth and are misspelt there, or an
+        empty text.
 
-        It has the likest word at that place; where several do (`DESCRIBE INDEXTABEL STATE`), the words after it decide.
+        It has the most similar word at that position; among several (`DESCRIBE INDEXTABEL STATE`)
+        the following words decide.
         """
         choices = list(phrases)
         if len(choices) == 1 and depth:
@@ -315,24 +323,24 @@ class StatementCursor(Cursor):
         return best if max(score(best)) >= _LIKENESS else ""
 
     def refuse(self, token: Token, problem: str, *, hint: str | None = None, **context: str) -> NoReturn:
-        """Refuse a word; the hint ends with how the statement is written."""
+        """Raise the error for a word; the hint ends with the syntax of the statement."""
         usage = f"Write: {self.form}" if self.form else ""
         super().refuse(token, problem, hint=f"{hint or ''} {usage}".strip(), **context)
 
 
 def likeness(words: str, phrase: str) -> float:
-    """How much two phrases look alike, from 0 to 1."""
+    """Return the similarity of two phrases, from 0 to 1."""
     return difflib.SequenceMatcher(None, words, phrase, autojunk=False).ratio()
 
 
 def alternatives(choices: Iterable[str]) -> str:
-    """Choices as a person lists them: a, b or c."""
+    """Return choices as a list in a sentence: a, b or c."""
     distinct = list(dict.fromkeys(choices))
     return distinct[0] if len(distinct) == 1 else f"{', '.join(distinct[:-1])} or {distinct[-1]}"
 
 
 def no_names(name: TableName) -> str:
-    """The resolver outside of Spark: there are no names."""
+    """Resolve names outside of Spark: there are none."""
     raise InvalidInputError(
         f"There is no session in which {name} could be looked up.",
         hint="Give the table's path in quotes.",
@@ -342,17 +350,17 @@ def no_names(name: TableName) -> str:
 
 @dataclass(frozen=True)
 class Session:
-    """The settings in force, and the resolver of names."""
+    """The settings in effect, and the resolver of names."""
 
     options: Mapping[str, object] = field(default_factory=dict)
     resolve: Callable[[TableName], str] = no_names
 
     def path(self, table: TableReference) -> str:
-        """Where a table is."""
+        """Return the location of a table."""
         return table.path if isinstance(table, TablePath) else self.resolve(table)
 
     def open(self, table: TableReference) -> Table:
-        """The table at its newest version."""
+        """Open the table at its newest version."""
         return Table.open(self.path(table), options=self.options)
 
     # The verbs that can take long: a session with workers at hand lets these do the work.
@@ -399,7 +407,7 @@ class Session:
 
 
 Clauses = Mapping[str, tuple[str, Callable[[StatementCursor], Any]]]
-"""By the words that begin a clause: the field of the statement it fills, and how its value is read."""
+"""Clauses by their first words: the field of the statement, and the parser of its value."""
 
 WHERE: Clauses = {"WHERE": ("where", StatementCursor.predicate)}
 DRY_RUN: Clauses = {"DRY RUN": ("dry_run", StatementCursor.presence)}
@@ -422,7 +430,7 @@ _VALUES: Mapping[Callable[[StatementCursor], Any], str] = {
     StatementCursor.sort_columns: " a, b",
     StatementCursor.path: " 'path'",
 }
-"""How the value of a clause is written, by the function that reads it."""
+"""Syntax of a clause's value by its parser."""
 
 
 def row_schema(text: str) -> pa.Schema:
@@ -433,38 +441,40 @@ def row_schema(text: str) -> pa.Schema:
 
 @dataclass(frozen=True)
 class Command(ABC):
-    """Root of the statements."""
+    """Base of the statements."""
 
     leads: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    """The words it begins with, and the fields that these words fill by themselves. Empty for a base class."""
+    """Its first words, and the fields that they set. Empty for a base class."""
     clauses: ClassVar[Clauses] = {}
-    """What may come after the beginning, in any order."""
+    """The clauses after the beginning, in any order."""
     refused: ClassVar[Mapping[str, tuple[str, str]]] = {}
-    """Clauses that are known and not offered: the reason of each, and the way out."""
+    """Known but unsupported clauses with the reason and the alternative."""
     path_only: ClassVar[bool] = False
-    """Whether it is ours only with a path in quotes after the first words, which others use for tables by name."""
+    """Whether it is ours only with a path in quotes after the first words, which Spark uses for
+    tables by name.
+    """
     offered: ClassVar[bool] = True
-    """Whether it can be run; some are known only to be refused with the way out."""
+    """Whether it can be run; some are known only to be refused with the alternative."""
     columns: ClassVar[pa.Schema]
-    """The columns of its rows. Maps, lists and parameters are JSON text."""
+    """Columns of its rows. Maps, lists and parameters are JSON text."""
 
     @classmethod
     def usage(cls) -> str:
-        """What comes after the words it begins with, for people."""
+        """Return the syntax after its first words."""
         return " ".join(f"[{phrase}{_VALUES.get(read, '')}]" for phrase, (_, read) in cls.clauses.items())
 
     @classmethod
     def read(cls, cursor: StatementCursor, fields: Mapping[str, Any]) -> Self:
-        """Read the rest of the statement; `fields` are those that its first words fill."""
+        """Parse the rest of the statement; `fields` are set by its first words."""
         return cls(**fields, **cursor.clauses(cls.clauses))
 
     @abstractmethod
     def words(self) -> Iterator[str | None]:
-        """The statement in parts; None is a clause that is missing."""
+        """Return the statement in parts; None is a missing clause."""
 
     @abstractmethod
     def run(self, session: Session) -> pa.Table:
-        """Carry it out; the rows have exactly its columns."""
+        """Run the statement. The rows have exactly its columns."""
 
     def __str__(self) -> str:
         return " ".join(part for part in self.words() if part is not None)
@@ -472,7 +482,7 @@ class Command(ABC):
     # -- rows
 
     def rows(self, values: Iterable[Mapping[str, Any]]) -> pa.Table:
-        """Rows given as mappings, as the documented table; each must have exactly its columns."""
+        """Build the documented table from mappings; each must have exactly its columns."""
         rows = [dict(row) for row in values]
         for row in rows:
             if row.keys() != set(self.columns.names):
@@ -480,18 +490,18 @@ class Command(ABC):
         return pa.Table.from_pylist(rows, schema=self.columns)
 
     def report_row(self, report: Report, **others: Any) -> pa.Table:
-        """The figures of a report as one row; `others` are columns that it does not have, or names otherwise."""
+        """Return the figures of a report as one row; `others` are additional or renamed columns."""
         figures = {**report.to_dict(), **others}
         return self.rows([{name: figures[name] for name in self.columns.names}])
 
     def shape(self, table: pa.Table) -> pa.Table:
-        """An Arrow table that has the documented columns by name, in the documented order and types."""
+        """Return an Arrow table with the documented columns in the documented order and types."""
         return table.select(self.columns.names).cast(self.columns)
 
 
 @dataclass(frozen=True)
 class TableCommand(Command):
-    """A statement that names a table and goes on with clauses."""
+    """A statement that names a table, followed by clauses."""
 
     table: TableReference
 
@@ -506,10 +516,10 @@ class TableCommand(Command):
 
 
 def clause(words: str, value: object, unit: str = "") -> str | None:
-    """A clause with its value, if there is one."""
+    """Return a clause with its value, if there is one."""
     return None if value is None else f"{words} {value} {unit}".rstrip()
 
 
 def flag(words: str, present: bool) -> str | None:
-    """A clause without a value, if it is there."""
+    """Return a clause without a value, if it is set."""
     return words if present else None

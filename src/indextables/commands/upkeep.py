@@ -1,6 +1,6 @@
-"""The statements that change a table: each calls one verb of upkeep and shows its report as a row.
+"""Statements that change a table: each calls one operation and returns its report as a row.
 
-Of a dry run the message lists, line by line, everything that the real run would touch.
+The message of a dry run lists everything that the real run would change.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from indextables.table import Table
 
 @dataclass(frozen=True)
 class MergeSplits(TableCommand):
-    """Write small splits together into larger ones."""
+    """Merge small splits into larger ones."""
 
     where: Predicate | None = None
     target_size_bytes: int | None = None
@@ -43,7 +43,7 @@ class MergeSplits(TableCommand):
     dry_run: bool = False
     order_by: tuple[str, ...] | None = None
     rewrite: bool = False
-    """Whether only splits of another engine are taken, each of which becomes ours."""
+    """Whether only splits of another engine are rewritten."""
 
     leads: ClassVar = {"MERGE SPLITS": {}}
     clauses: ClassVar[Clauses] = {
@@ -82,7 +82,7 @@ class MergeSplits(TableCommand):
         yield flag("DRY RUN", self.dry_run)
 
     def run(self, session: Session) -> pa.Table:
-        """Splits that could not be read, and groups that another writer changed, are named in the message."""
+        """Merge. The message names unreadable splits, and groups that another writer changed."""
         report = session.merge(
             self.table,
             target_size=self.target_size_bytes,
@@ -123,7 +123,7 @@ class Purge(TableCommand):
         yield flag("DRY RUN", self.dry_run)
 
     def run(self, session: Session) -> pa.Table:
-        """A retention of a fraction of an hour is shown as the next whole hour."""
+        """Purge. A fractional retention in hours is rounded up in the row."""
         report = session.purge(
             self.table,
             older_than_hours=self.older_than_hours,
@@ -136,7 +136,7 @@ class Purge(TableCommand):
 
 @dataclass(frozen=True)
 class EraseRows(TableCommand):
-    """Erase rows for good, and prove it by reading every file that is left."""
+    """Erase rows permanently, and prove it by reading every remaining file."""
 
     where: Predicate
     retention_hours: int | None = None
@@ -166,7 +166,9 @@ class EraseRows(TableCommand):
         yield flag("DRY RUN", self.dry_run)
 
     def run(self, session: Session) -> pa.Table:
-        """The message lists every file that holds the rows, until when it is kept, and what lifts that."""
+        """Erase. The message lists every file that still holds the rows, until when, and how to
+        lift that.
+        """
         report = session.open(self.table).erase(
             where=self.where, retention_hours=self.retention_hours, dry_run=self.dry_run
         )
@@ -175,7 +177,7 @@ class EraseRows(TableCommand):
 
 @dataclass(frozen=True)
 class ExpireRows(TableCommand):
-    """Delete rows whose time is over, by the table's own retention."""
+    """Delete expired rows by the table's own retention."""
 
     dry_run: bool = False
 
@@ -195,7 +197,7 @@ class ExpireRows(TableCommand):
 
 @dataclass(frozen=True)
 class TagVersion(TableCommand):
-    """Give a version a name, which keeps it from every clean-up."""
+    """Tag a version, which protects it from clean-up."""
 
     tag: str
     version: int | None = None
@@ -239,7 +241,7 @@ class TagVersion(TableCommand):
 
 @dataclass(frozen=True)
 class UntagVersion(TableCommand):
-    """Take the name of a version away."""
+    """Remove the tag of a version."""
 
     tag: str
 

@@ -393,7 +393,7 @@ class ImplementationSettings(SettingsGroup, frozen=True):
 
 
 class SkipSettings(SettingsGroup, frozen=True):
-    """Splits that an operation could not process."""
+    """List splits that an operation could not process."""
 
     cooldown_hours: float = setting(
         "skippedFiles.cooldownDuration",
