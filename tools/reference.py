@@ -184,7 +184,30 @@ def _function(shown: str, function: Callable[..., Any], *, level: int = 3) -> st
     text = re.sub(r'(: )"([^"]*)"', r"\1\2", text)
     text = re.sub(r"<function (\w+) at \w+>", r"\1", text)
     head = f"{'#' * level} `{shown.rpartition('.')[2]}`"
-    return f"{head}\n\n```text\n{_folded(text)} -> {returns}\n```\n\n{inspect.getdoc(function)}\n"
+    described = docstring_as_markdown(inspect.getdoc(function) or "")
+    return f"{head}\n\n```text\n{_folded(text)} -> {returns}\n```\n\n{described}\n"
+
+
+def docstring_as_markdown(text: str) -> str:
+    """Return a docstring in Google form as markdown: arguments and errors as lists, the example as code."""
+    parts = re.split(r"^(Args|Returns|Raises|Example):\n", text, flags=re.MULTILINE)
+    shown = [parts[0].strip()]
+    for title, body in zip(parts[1::2], parts[2::2], strict=True):
+        lines = inspect.cleandoc(body)
+        if title == "Example":
+            shown.append(f"```text\n{lines}\n```")
+        elif title == "Returns":
+            shown.append(f"**Returns**: {' '.join(lines.split())}")
+        else:
+            shown.append(f"**{'Arguments' if title == 'Args' else title}**\n\n{_entries(lines)}")
+    return "\n\n".join(shown)
+
+
+def _entries(lines: str) -> str:
+    """Return `name: text` entries, whose further lines are indented, as a list."""
+    entries = re.split(r"\n(?=\S)", lines)
+    named = (" ".join(entry.split()).partition(": ") for entry in entries)
+    return "\n".join(f"- `{name}`: {text}" for name, _, text in named)
 
 
 def _folded(signature: str) -> str:

@@ -1,9 +1,8 @@
-"""`Table`: every verb that a person calls, from opening to repair. A verb checks, plans and calls the room that does it.
+"""`Table`: every public operation on a table. A method checks its arguments and calls the module that does the work.
 
-Verbs that change a table commit one version, or none if there was nothing to do. All of them raise errors of the tree in
-`indextables.errors`, which name the thing, the place and the way out; the docstrings say which ones belong to the verb.
-What concerns every verb is not repeated: StorageError, TableNotFoundError, CorruptTableError, and RefusedError where a
-table that was opened at an older version is to be changed.
+Methods that change a table commit one version, or none if there was nothing to do. All raise errors of the tree in
+`indextables.errors`; the docstrings name those that are specific to a method. Every method can raise StorageError,
+TableNotFoundError and CorruptTableError, and RefusedError for a change of a table that was opened at an older version.
 """
 
 from __future__ import annotations
@@ -100,11 +99,11 @@ T = TypeVar("T", bound="Table")
 
 @checked_calls
 class Table:
-    """A table of full-text search indexes. Open one with `Table.open(path)`, make one with `Table.create(path, ...)`.
+    """A table of full-text search indexes. `Table.open(path)` opens one, `Table.create(path, ...)` creates one.
 
-    `where` is everywhere SQL text such as "level = 'ERROR'", a `pyarrow.compute` expression, or a predicate tree; `query`
-    is text of the query language: words, "a phrase", column:word, column:>5, AND, OR, NOT. `len(t)` counts the rows,
-    iterating yields them, each as a dict.
+    `where` is SQL text such as "level = 'ERROR'", a `pyarrow.compute` expression, or a predicate tree. `query` is text
+    of the query language: words, "a phrase", column:word, column:>5, AND, OR, NOT. `len(t)` counts the rows, iterating
+    yields them as dicts.
     """
 
     def __init__(self, handle: TableHandle) -> None:
@@ -122,13 +121,24 @@ class Table:
         options: Mapping[str, object] | None = None,
         max_staleness: float | None = None,
     ) -> T:
-        """Open the table at `path` (a local path or a URL) at its newest version, at an older one, or as of a timestamp.
+        """Open the table at `path` at its newest version, at an older one, or as of a timestamp.
 
-        `version` is a number or a tag; `timestamp` a datetime, ISO text or milliseconds since 1970. Either makes the
-        table read-only. `options` are settings. `max_staleness` (seconds) allows a version that this process has read
-        within that time, without asking the store. Raises TableNotFoundError, and VersionNotFoundError for a version
-        that was cleaned away or never was.
+        Args:
+            path: A local path or a URL.
+            version: A version number or a tag. The table is then read-only.
+            timestamp: A datetime, ISO text or milliseconds since 1970. The table is then read-only.
+            options: Settings, over those of the table.
+            max_staleness: Seconds. A version that this process read within that time is used
+                without asking the store.
 
+        Returns:
+            The table.
+
+        Raises:
+            TableNotFoundError: There is no table at the path.
+            VersionNotFoundError: The version was cleaned away or never existed.
+
+        Example:
             Table.open("s3://bucket/logs", version=12)
         """
         log = open_log(path, options)
@@ -152,13 +162,28 @@ class Table:
         name: str | None = None,
         description: str | None = None,
     ) -> T:
-        """Create a table at `path` with the columns of `schema`, in folders by the values of `partition_columns`.
+        """Create a table at `path`.
 
-        `text` names the string columns that are searched by their words, `substring` those whose parts are indexed for
-        `LIKE '%x%'`. `options` that a table may carry are kept in its metadata; the others hold for this handle only.
-        `exist_ok` opens an existing table of the same layout. `name` and `description` are for people. Raises
-        TableExistsError, and InvalidInputError for columns or settings of the index that do not fit.
+        Args:
+            path: A local path or a URL.
+            schema: The columns.
+            partition_columns: Columns whose values become folders.
+            text: String columns to search by their words.
+            substring: String columns whose parts are indexed, for `LIKE '%x%'`.
+            options: Settings. The table keeps those that it may carry; the others apply to this
+                object only.
+            exist_ok: Whether to open an existing table with the same layout.
+            name: A name for people.
+            description: A description for people.
 
+        Returns:
+            The table.
+
+        Raises:
+            TableExistsError: There is a table at the path.
+            InvalidInputError: Columns or settings of the index do not fit together.
+
+        Example:
             Table.create("logs", schema=schema, partition_columns=["day"], text=["message"])
         """
         if text or substring:
@@ -177,7 +202,11 @@ class Table:
         return cls(TableHandle(log, snapshot, options))
 
     def refresh(self: T) -> T:
-        """The table at its newest version, which can be changed: `t = t.refresh()`."""
+        """Return the table at its newest version, which can be changed.
+
+        Example:
+            t = t.refresh()
+        """
         return type(self)(self.handle.with_snapshot(self.handle.log.newest()))
 
     # What the table is.
@@ -229,14 +258,23 @@ class Table:
     def __repr__(self) -> str:
         return f"Table({self.path!r}, version={self.version})"
 
-    # Finding rows.
+    # Reading rows.
 
     def scan(
         self, *, where: Where | None = None, columns: Sequence[str] | None = None, limit: int | None = None
     ) -> pa.RecordBatchReader:
-        """Rows as a stream of batches: those that match `where`, only `columns`, at most `limit` of them.
+        """Return rows as a stream of batches.
 
-        for batch in t.scan(where="day >= '2026-11-01'", columns=["level"]): ...
+        Args:
+            where: A condition that rows must meet.
+            columns: The columns to return; all if None.
+            limit: The maximum number of rows.
+
+        Returns:
+            A reader of record batches.
+
+        Example:
+            for batch in t.scan(where="day >= '2026-11-01'", columns=["level"]): ...
         """
         return self._reader(None, where, columns, limit)
 
@@ -347,12 +385,29 @@ class Table:
         snippet: str | None = None,
         highlight: str | Sequence[str] | Mapping[str, Any] | None = None,
     ) -> SearchPage:
-        """One page of the rows that match `query` and `where`: `limit` rows, and the token of the next page.
+        """Return one page of the rows that match `query` and `where`.
 
-        `order_by`, `columns`, `score`, `snippet` and `highlight` are as for `search`. `search_after` is the `next` of the
-        page before: all pages show the version of the first one, and every row is on one of them. Raises InvalidInputError
-        for a token of another search or table, and VersionNotFoundError if that version was cleaned away or lost meanwhile.
+        All pages show the version of the first one, and every row is on one of them.
 
+        Args:
+            query: Text of the query language, as for `search`.
+            limit: How many rows a page has.
+            where: A condition that rows must also meet.
+            columns: The columns to return; all if None.
+            order_by: The order of the rows, as for `search`.
+            search_after: The `next` of the page before; None for the first page.
+            score: Whether to return `_score`.
+            snippet: A text column to return a marked passage of, as `_snippet`.
+            highlight: Text columns to return passages of, as for `search`.
+
+        Returns:
+            The rows, and the token of the next page.
+
+        Raises:
+            InvalidInputError: The token belongs to another search or table.
+            VersionNotFoundError: The version of the first page was cleaned away.
+
+        Example:
             page = t.search_page("timeout", order_by=["level", "-ts"], limit=100)
             page = t.search_page("timeout", order_by=["level", "-ts"], limit=100, search_after=page.next)
         """
@@ -368,17 +423,38 @@ class Table:
         return search_pages.search_page(self.handle, query, options, where=where)
 
     def count(self, *, query: str | None = None, where: Where | None = None) -> int:
-        """How many rows there are, or match `query` and `where`: from the log or the index, where that is exact.
+        """Count the rows that match `query` and `where`, or all.
 
-        t.count(query="timeout", where="level = 'ERROR'")
+        The log or the index answers where that is exact.
+
+        Args:
+            query: Text of the query language.
+            where: A condition that rows must also meet.
+
+        Returns:
+            The number of rows.
+
+        Example:
+            t.count(query="timeout", where="level = 'ERROR'")
         """
         return self._task(query, where, ()).count()
 
     def aggregate(self, spec: Mapping[str, Any], *, query: str | None = None, where: Where | None = None) -> pa.Table:
-        """Aggregations, exact over every row that matches `query` and `where`.
+        """Compute aggregations over every row that matches `query` and `where`. They are exact.
 
-        `spec` names each one: terms, histograms, ranges, statistics, and others within them.
+        Args:
+            spec: A mapping of names to aggregations: terms, histograms, ranges, statistics, and
+                others nested in them.
+            query: Text of the query language.
+            where: A condition that rows must also meet.
 
+        Returns:
+            A table with a row for each bucket.
+
+        Raises:
+            InvalidInputError: The specification is wrong; the message names the aggregation.
+
+        Example:
             t.aggregate({"levels": {"terms": {"field": "level"}}}, query="timeout")
         """
         return aggregation.aggregate_table(self._task(query, where, ()), spec, json_columns(self.handle))
@@ -386,19 +462,39 @@ class Table:
     def explain(
         self, *, query: str | None = None, where: Where | None = None, columns: Sequence[str] | None = None
     ) -> ScanReport:
-        """Carry out a search for `query` and `where` without returning its `columns`: what was pruned, opened and read.
+        """Run a search without returning its rows, and report what was pruned, opened and read.
 
-        print(t.explain(query="timeout", where="day = '2026-11-02'"))
+        Args:
+            query: Text of the query language.
+            where: A condition that rows must also meet.
+            columns: The columns to read of the rows that match; all if None.
+
+        Returns:
+            The report.
+
+        Example:
+            print(t.explain(query="timeout", where="day = '2026-11-02'"))
         """
         return explaining.explain(self._task(query, where, columns))
 
     def prewarm(self, *, columns: Sequence[str] = (), where: Where | None = None) -> Prewarmed:
-        """Fetch the indexes of `columns` into the local cache, ahead of a search.
+        """Fetch the indexes of columns into the local cache, ahead of searches.
 
-        If none is named, those of `prewarm.fields`, or else all. With `where`, or the setting `prewarm.partitionFilter`
-        in its place, only those of splits that may hold a matching row. The report's `message` names what was left alone:
-        columns without an index (refused where `prewarm.failOnMissingField` is set), splits of IndexTables for the JVM.
+        Args:
+            columns: The columns. If none is named, those of the setting `prewarm.fields`, or else
+                all.
+            where: Only splits that may hold a matching row. The default is the setting
+                `prewarm.partitionFilter`.
 
+        Returns:
+            How much was fetched. Its `message` names what was left out: columns without an index,
+            and splits of IndexTables for the JVM.
+
+        Raises:
+            InvalidInputError: No split has an index of a column, and `prewarm.failOnMissingField`
+                is set.
+
+        Example:
             t.prewarm(columns=["message"], where="day = '2026-11-02'")
         """
         return prewarm.prewarm(self.handle, columns=columns, where=where)
@@ -406,23 +502,42 @@ class Table:
     def changes(
         self, from_version: int, to_version: int | None = None, *, columns: Sequence[str] | None = None
     ) -> pa.RecordBatchReader:
-        """Rows that came and went with the versions from `from_version` to `to_version` (the newest), both included.
+        """Return the rows that versions added and removed.
 
-        Beside `columns` (all of them) there are `_change_type` (insert, delete, update_preimage, update_postimage),
-        `_commit_version` and `_commit_timestamp`. Merges change no row. Columns are those of the version that this table
-        shows. Raises VersionNotFoundError for versions that are gone or not there yet; reading raises NotFoundError where
-        a purge has deleted rows that went.
+        Next to the columns there are `_change_type` (insert, delete, update_preimage,
+        update_postimage), `_commit_version` and `_commit_timestamp`. Merges change no row. The
+        columns are those of the version that this table shows.
 
+        Args:
+            from_version: The first version.
+            to_version: The last version; the shown one if None.
+            columns: The columns to return; all if None.
+
+        Returns:
+            A reader of record batches. Reading raises NotFoundError if a purge deleted the rows of
+            a removed split.
+
+        Raises:
+            VersionNotFoundError: A version was cleaned away or does not exist yet.
+
+        Example:
             for batch in t.changes(12, columns=["id"]): ...
         """
         return change_feed.read_changes(self.handle, from_version, to_version, columns=columns)
 
-    # The rows for other libraries.
+    # Rows for other libraries.
 
     def head(self, n: int = 5) -> pa.Table:
-        """The first `n` rows, in the table's order.
+        """Return the first rows, in the order of the table.
 
-        t.head()
+        Args:
+            n: How many rows.
+
+        Returns:
+            The rows.
+
+        Example:
+            t.head()
         """
         return self.scan(limit=whole_number("n", n)).read_all()
 
@@ -434,10 +549,21 @@ class Table:
         columns: Sequence[str] | None = None,
         limit: int | None = None,
     ) -> Any:
-        """The rows that match `query` and `where`, only `columns` and at most `limit` of them, as a pandas frame.
+        """Return rows as a pandas frame.
 
-        Raises UnsupportedError where pandas is not installed.
+        Args:
+            query: Text of the query language.
+            where: A condition that rows must also meet.
+            columns: The columns to return; all if None.
+            limit: The maximum number of rows.
 
+        Returns:
+            The frame.
+
+        Raises:
+            UnsupportedError: pandas is not installed.
+
+        Example:
             t.to_pandas(where="day = '2026-11-02'")
         """
         return frames.pandas_frame(self._reader(query, where, columns, limit))
@@ -450,18 +576,36 @@ class Table:
         columns: Sequence[str] | None = None,
         limit: int | None = None,
     ) -> pl.DataFrame:
-        """The rows that match `query` and `where`, only `columns` and at most `limit` of them, as a Polars frame.
+        """Return rows as a Polars frame.
 
-        t.to_polars(query="timeout", columns=["ts", "message"])
+        Args:
+            query: Text of the query language.
+            where: A condition that rows must also meet.
+            columns: The columns to return; all if None.
+            limit: The maximum number of rows.
+
+        Returns:
+            The frame.
+
+        Example:
+            t.to_polars(query="timeout", columns=["ts", "message"])
         """
         return frames.polars_frame(self._reader(query, where, columns, limit))
 
     def scan_polars(self, *, query: str | None = None, where: Where | None = None) -> pl.LazyFrame:
-        """A lazy Polars frame of the rows that match `query` and `where`, at the version that the table shows.
+        """Return a lazy Polars frame of the version that the table shows.
 
-        The columns, the filter and the first rows that a Polars query asks for are pushed down: splits that cannot match
-        are not opened.
+        The columns, the filter and the limit of a Polars query are pushed down: splits that cannot
+        match are not opened.
 
+        Args:
+            query: Text of the query language.
+            where: A condition that rows must also meet.
+
+        Returns:
+            The lazy frame.
+
+        Example:
             t.scan_polars().filter(pl.col("status") >= 500).select("message").collect()
         """
         return frames.lazy_frame(self.handle, query=query, where=where)
@@ -469,24 +613,45 @@ class Table:
     def to_duckdb(
         self, connection: duckdb.DuckDBPyConnection | None = None, name: str | None = None
     ) -> duckdb.DuckDBPyConnection:
-        """Show the table to DuckDB under `name`, in a `connection` or a new one, which is returned.
+        """Register the table in DuckDB.
 
-        `name` is a view into which columns and filters are pushed down; `name_search(query)` is a table function of the rows
-        that a query finds, with their `_score`, and so is `indextables_search('name', query)`. Without a name it is that
-        of the table's folder. Raises UnsupportedError where DuckDB is not installed (the extra `duckdb`), and
-        InvalidInputError for a name that is no identifier.
+        Columns and filters are pushed down into the view `name`. The table function
+        `name_search(query)` returns the rows that a query finds, with their `_score`, and so does
+        `indextables_search('name', query)`.
 
+        Args:
+            connection: The connection; a new one if None.
+            name: The name of the view; that of the folder of the table if None.
+
+        Returns:
+            The connection.
+
+        Raises:
+            UnsupportedError: DuckDB is not installed (the extra `duckdb`).
+            InvalidInputError: The name is not an identifier.
+
+        Example:
             t.to_duckdb(name="logs").sql("SELECT level, count(*) FROM logs_search('timeout') GROUP BY level")
         """
         return frames.duckdb_view(self.handle, connection, name)
 
     def to_parquet_view(self, directory: str) -> ParquetView:
-        """Write the rows of this version as plain Parquet files to a new `directory`, for readers that know no tables.
+        """Write the rows of this version as plain Parquet files.
 
-        One file per split, in folders by partition. A split that has no deleted row is copied; the copy shares its disk
-        blocks where the file system can do that. The files are yours: changing them does not change the table. Raises
-        RefusedError for a folder that is not empty.
+        There is one file per split, in folders by partition. A split without deleted rows is
+        copied; the copy shares its disk blocks where the file system supports that. Changing the
+        files does not change the table.
 
+        Args:
+            directory: A new or empty folder.
+
+        Returns:
+            How many files were written.
+
+        Raises:
+            RefusedError: The folder is not empty.
+
+        Example:
             t.to_parquet_view("/data/logs-parquet")
         """
         return frames.parquet_view(self.handle, Path(check_characters(text("directory", directory))))
@@ -527,12 +692,25 @@ class Table:
         user_metadata: str | None = None,
         txn: tuple[str, int] | None = None,
     ) -> int | None:
-        """Add rows: `data` is a frame of pandas, Polars, DuckDB or Arrow, an iterable of batches, or a list of dicts.
+        """Add rows, in one version.
 
-        Returns the version, None for no rows. `merge_schema` adds columns that the table does not have; `user_metadata` is
-        kept in the history; `txn=(app_id, version)` makes the append exactly-once: a version at or below the recorded
-        one is skipped. Raises SchemaMismatchError, ConflictError, and CommitUnknownError if the outcome cannot be told.
+        Args:
+            data: A frame of pandas, Polars, DuckDB or Arrow, an iterable of batches, or a list of
+                dicts.
+            merge_schema: Whether to add columns that the table does not have.
+            user_metadata: A note for the history.
+            txn: `(app_id, version)` makes the append exactly-once: a version at or below the
+                recorded one is skipped.
 
+        Returns:
+            The version, None if there were no rows or the transaction was committed before.
+
+        Raises:
+            SchemaMismatchError: The rows do not fit the columns.
+            ConflictError: Another writer changed the table in a way that does not fit.
+            CommitUnknownError: It is unknown whether the version was committed.
+
+        Example:
             t.append(pa.table({"id": [1], "message": ["read timeout"]}))
         """
         request = WriteRequest(merge_schema=merge_schema, user_metadata=user_metadata, txn=txn)
@@ -550,11 +728,24 @@ class Table:
     ) -> int | None:
         """Replace rows by `data`: all of them, or those that match `where`.
 
-        With `dynamic_partitions` those of the partitions that the data has. `overwrite_schema` makes the data's columns
-        those of the table; partition columns stay. `merge_schema` and `user_metadata` are as for `append`, and so is what is
-        raised; with `where`, InvalidInputError for a new row that does not match. Returns the version, None if there was
-        nothing to do.
+        Args:
+            data: The new rows, as for `append`.
+            where: Which rows are replaced. Every new row must match.
+            dynamic_partitions: Replace the rows of those partitions that the data has.
+            merge_schema: Whether to add columns that the table does not have.
+            overwrite_schema: Whether the columns of the data replace those of the table. Partition
+                columns stay.
+            user_metadata: A note for the history.
 
+        Returns:
+            The version, None if there was nothing to do.
+
+        Raises:
+            InvalidInputError: A new row does not match `where`.
+            SchemaMismatchError: The rows do not fit the columns.
+            ConflictError: Another writer changed the table in a way that does not fit.
+
+        Example:
             t.overwrite(rows, where="day = '2026-11-02'")
         """
         request = WriteRequest(
@@ -575,13 +766,27 @@ class Table:
         progress: Progress = silent,
         execute: Execute[DeleteTask, DeleteOutcome] | None = None,
     ) -> DeleteReport:
-        """Delete the rows that match a condition (`where`), a search (`query`), or both, in one version.
+        """Delete the rows that match a condition, a search, or both, in one version.
 
-        A split that holds a few of them gets a deletion vector, one with many is written anew (setting `delete.mode`);
-        whole splits are just removed. Rows that others append meanwhile stay. `dry_run` only counts; `progress` is called at
-        every step; `execute` looks into splits elsewhere than in threads of this process. Raises InvalidInputError if nothing
-        says which rows, and ConflictError.
+        A split that loses few rows keeps its file and gets a deletion vector; others are rewritten
+        (setting `delete.mode`). A split that loses all rows is removed. Rows that other writers
+        append concurrently stay.
 
+        Args:
+            where: A condition that rows meet.
+            query: Text of the query language that rows match.
+            dry_run: Only report what would happen. Nothing is changed.
+            progress: Called at every step.
+            execute: Runs the tasks elsewhere than in threads of this process.
+
+        Returns:
+            What was deleted.
+
+        Raises:
+            InvalidInputError: Neither `where` nor `query` is given.
+            ConflictError: Another writer changed one of the splits.
+
+        Example:
             t.delete(where="user = 7", dry_run=True)
         """
         return delete.delete(self.handle, where=where, query=query, dry_run=dry_run, progress=progress, execute=execute)
@@ -595,12 +800,26 @@ class Table:
         dry_run: bool = False,
         user_metadata: str | None = None,
     ) -> UpdateReport:
-        """Set columns of the rows that match a condition (`where`), a search (`query`), or both; of all without either.
+        """Set columns of the rows that match a condition, a search, or both; of all rows without
+        either.
 
-        `set` maps columns to SQL over the old row ("upper(level)", "n + 1", "'ERROR'"), to a `pyarrow.compute` expression,
-        or to a value that is no text. `dry_run` only counts; `user_metadata` is kept in the history. Raises
-        QuerySyntaxError, InvalidInputError, and ConflictError if another writer changed one of the rows.
+        Args:
+            set: Maps columns to SQL over the old row ("upper(level)", "n + 1", "'ERROR'"), to a
+                `pyarrow.compute` expression, or to a value that is not text.
+            where: A condition that rows meet.
+            query: Text of the query language that rows match.
+            dry_run: Only count the rows.
+            user_metadata: A note for the history.
 
+        Returns:
+            How many rows were updated.
+
+        Raises:
+            QuerySyntaxError: An expression cannot be parsed.
+            InvalidInputError: A column does not exist, or an expression does not fit its type.
+            ConflictError: Another writer changed one of the rows.
+
+        Example:
             t.update(set={"level": "upper(level)"}, where="day = '2026-11-02'")
         """
         return update.update(self.handle, set, where=where, query=query, dry_run=dry_run, user_metadata=user_metadata)
@@ -615,13 +834,27 @@ class Table:
         dry_run: bool = False,
         user_metadata: str | None = None,
     ) -> UpsertReport:
-        """Write rows by their keys, in one version: one whose key is in the table takes its place, others are inserted.
+        """Write rows by their keys, in one version: a row whose key is in the table replaces it,
+        others are inserted.
 
-        `data` is as for `append`; `on` names the columns of the key, in which a null is equal to nothing. `when_matched` is
-        update (columns that the data lacks keep their values), ignore or delete; `when_not_matched` is insert or ignore;
-        `dry_run` and `user_metadata` are as for `update`. Raises InvalidInputError if a key stands twice in the data,
-        SchemaMismatchError, and ConflictError if another writer changed the rows or may have added such a key.
+        Args:
+            data: The rows, as for `append`. Each key occurs once.
+            on: The columns of the key. A null equals nothing.
+            when_matched: "update" (columns that the data lacks keep their values), "ignore" or
+                "delete".
+            when_not_matched: "insert" or "ignore".
+            dry_run: Only count the rows.
+            user_metadata: A note for the history.
 
+        Returns:
+            How many rows were inserted, updated and deleted.
+
+        Raises:
+            InvalidInputError: A key occurs twice in the data.
+            SchemaMismatchError: The rows do not fit the columns.
+            ConflictError: Another writer changed the rows or may have added such a key.
+
+        Example:
             t.upsert(rows, on=["id"])
         """
         return upsert.upsert(
@@ -635,10 +868,19 @@ class Table:
         )
 
     def drop_partitions(self, where: Where, *, dry_run: bool = False) -> DropReport:
-        """Remove every split of the partitions that match `where`, a condition over partition columns, in one version.
+        """Remove every split of the partitions that match, in one version.
 
-        `dry_run` only says which. Raises InvalidInputError for a column that is not a partition column.
+        Args:
+            where: A condition over partition columns.
+            dry_run: Only report what would happen. Nothing is changed.
 
+        Returns:
+            What was removed.
+
+        Raises:
+            InvalidInputError: The condition names a column that is not a partition column.
+
+        Example:
             t.drop_partitions("day < '2026-01-01'")
         """
         return drop_partitions.drop_partitions(self.handle, where, dry_run=dry_run)
@@ -651,24 +893,40 @@ class Table:
         txn: tuple[str, int] | None = None,
         check_splits: bool = True,
     ) -> Transaction:
-        """The low-level door to the log: actions that are collected in a `with` block and committed as one version.
+        """Collect actions of the log in a `with` block and commit them as one version.
 
-        `operation` is its name in the history and `user_metadata` a note there. `txn=(app_id, version)` makes it
-        exactly-once: a version at or below the recorded one is skipped. Leaving the block raises InvalidInputError for a
-        split that is not in the store with the size its action says (`check_splits=False` does not look), ConflictError
-        or CommitUnknownError; an error within it commits nothing.
+        This is the low-level interface to the log. An error within the block commits nothing.
 
+        Args:
+            operation: The name of the operation in the history.
+            user_metadata: A note for the history.
+            txn: `(app_id, version)` makes the commit exactly-once: a version at or below the
+                recorded one is skipped.
+            check_splits: Whether every added split must be in the store with the size that its
+                action records.
+
+        Returns:
+            The transaction.
+
+        Raises:
+            InvalidInputError: A split is missing or has another size. Leaving the block raises it.
+            ConflictError: Another writer changed the table in a way that does not fit.
+            CommitUnknownError: It is unknown whether the version was committed.
+
+        Example:
             with t.transaction() as tx: tx.add(action); tx.remove(path)
         """
         return table_transaction.begin_transaction(
             self.handle, operation=operation, user_metadata=user_metadata, txn=txn, check_splits=check_splits
         )
 
-    # Changing what the table is.
+    # Changing columns and configuration.
 
     @property
     def alter(self) -> Alteration:
-        """Columns that change: `t.alter.add_column(...)`, `rename_column`, `drop_column`, `widen_column`, `reorder`, ..."""
+        """Change columns: `t.alter.add_column(...)`, `rename_column`, `drop_column`,
+        `widen_column`, `reorder`, ...
+        """
         return alter.Alteration(self.handle)
 
     def update_metadata(
@@ -679,11 +937,21 @@ class Table:
         options: Mapping[str, object] | None = None,
         unset: tuple[str, ...] = (),
     ) -> int | None:
-        """Change `name`, `description` or configuration: `options` are set, `unset` names settings to drop.
+        """Change the name, the description or the configuration.
 
-        Returns the new version, None if nothing changed. Raises InvalidInputError for settings under which rows that are
-        there would have to be indexed in another way.
+        Args:
+            name: The new name.
+            description: The new description.
+            options: Settings to set.
+            unset: Names of settings to remove.
 
+        Returns:
+            The version, None if nothing changed.
+
+        Raises:
+            InvalidInputError: Existing rows would have to be indexed in another way.
+
+        Example:
             t.update_metadata(options={"mergeOnWrite.enabled": True}, unset=("merge.targetSize",))
         """
         return definition.update_metadata(self.handle, name=name, description=description, options=options, unset=unset)
@@ -691,10 +959,20 @@ class Table:
     def upgrade_protocol(
         self, *, min_reader_version: int, min_writer_version: int, features: tuple[str, ...] = ()
     ) -> int | None:
-        """Raise the protocol to `min_reader_version`, `min_writer_version` and `features`; it is never lowered.
+        """Raise the protocol. It is never lowered.
 
-        Returns the new version, or None if nothing changed. Raises UnsupportedError for what this release cannot do.
+        Args:
+            min_reader_version: The version that readers must support.
+            min_writer_version: The version that writers must support.
+            features: Features that readers and writers must support.
 
+        Returns:
+            The version, None if nothing changed.
+
+        Raises:
+            UnsupportedError: This release does not support the protocol.
+
+        Example:
             t.upgrade_protocol(min_reader_version=4, min_writer_version=4)
         """
         return definition.upgrade_protocol(
@@ -714,21 +992,35 @@ class Table:
         progress: Progress = silent,
         execute: Execute[MergeTask, MergeOutcome] | None = None,
     ) -> ReindexReport:
-        """Index columns in another way, rows that are there included: `columns` maps each to its kind.
+        """Index columns in another way, for new and existing rows.
 
-        Kinds are text, string, text_and_string, exact_only, json, ip and none. With names alone the kind stays and the
-        `tokenizer` changes. The decision is one version; then splits are written anew, in batches, each a version. Until
-        then theirs are answered from their rows: right, only slower. What is interrupted goes on with the same call;
-        `where` chooses partitions to begin with; `dry_run` only counts; `progress` is called at every step; `execute` runs
-        the work elsewhere. Raises InvalidInputError for what does not fit.
+        The decision is one version. Then splits are rewritten in batches, each a version. Until
+        then their rows are tested one by one: correct, but slower. The same call continues after an
+        interruption.
 
+        Args:
+            columns: Maps columns to kinds: text, string, text_and_string, exact_only, json, ip or
+                none. A list of names keeps the kinds and changes the tokenizer.
+            tokenizer: The analyzer of text columns.
+            where: Partitions to rewrite; the others keep their index for now.
+            dry_run: Only count the splits.
+            progress: Called at every step.
+            execute: Runs the tasks elsewhere than in threads of this process.
+
+        Returns:
+            How many splits were rewritten, and how many are left.
+
+        Raises:
+            InvalidInputError: The kind or the analyzer does not fit a column.
+
+        Example:
             t.reindex({"message": "text"}, tokenizer="en_stem")
         """
         return reindex.reindex(
             self.handle, columns, tokenizer=tokenizer, where=where, dry_run=dry_run, progress=progress, execute=execute
         )
 
-    # Keeping the table in order. Each verb plans first and then acts; with `dry_run` it only says what it would do.
+    # Maintenance. Each method plans first; with `dry_run` it only reports the plan.
 
     def merge(
         self,
@@ -743,14 +1035,31 @@ class Table:
         progress: Progress = silent,
         execute: Execute[MergeTask, MergeOutcome] | None = None,
     ) -> MergeReport:
-        """Merge small splits of the same partition into larger ones of about `target_size` (100M, 4G); no row changes.
+        """Merge small splits of a partition into larger ones. No row changes.
 
-        `where` chooses partitions; the oldest splits come first; at most `max_dest_splits` are made, of at most
-        `max_source_splits` each. With `order_by`, a column or several, rows are sorted by it and large splits that overlap
-        are cut anew, side by side; `merge.clusterBy` sorts small ones in every merge. `rewrite` takes splits of another
-        engine alone, in batches: stopped, it goes on where it was. What cannot be read is skipped for a while and stays.
-        `dry_run` only plans; `progress` is called at every step; `execute` runs groups elsewhere. Raises InvalidInputError.
+        A split that cannot be read is skipped for a while and stays in the table.
 
+        Args:
+            target_size: The size of new splits, such as 100M or 4G.
+            where: Partitions to merge.
+            max_dest_splits: The maximum number of new splits; the oldest sources come first.
+            max_source_splits: The maximum number of sources of a new split.
+            order_by: Columns to sort rows by. Large splits that overlap are then split again. The
+                setting `merge.clusterBy` sorts in every merge.
+            rewrite: Only rewrite splits of another engine, in batches. The same call continues
+                after an interruption.
+            dry_run: Only plan.
+            progress: Called at every step.
+            execute: Runs groups elsewhere than in threads of this process.
+
+        Returns:
+            What was merged.
+
+        Raises:
+            InvalidInputError: An argument is out of range, or `where` names a column that is not a
+                partition column.
+
+        Example:
             t.merge(target_size="1G", where="day = '2026-11-02'")
         """
         return merge.merge(
@@ -775,12 +1084,24 @@ class Table:
         progress: Progress = silent,
         delete: Callable[[Sequence[str]], None] | None = None,
     ) -> PurgeReport:
-        """Delete splits that no version of the retention period has, expired files of the log, and leftovers.
+        """Delete splits that no version of the retention period needs, expired files of the log,
+        and leftovers.
 
-        Splits are kept for `older_than_hours` after they were removed (168 by default), version files for
-        `log_retention_hours` (720). `dry_run` only lists; `progress` is called at every step; `delete` deletes files
-        elsewhere. Less than 24 hours raises RefusedError unless the setting `purge.retentionCheckEnabled` is false.
+        Args:
+            older_than_hours: How long splits are kept after they were removed (168 by default).
+            log_retention_hours: How long version files are kept (720 by default).
+            dry_run: Only list the files.
+            progress: Called at every step.
+            delete: Deletes files elsewhere than in this process.
 
+        Returns:
+            What was deleted.
+
+        Raises:
+            RefusedError: A period is less than 24 hours, and the setting
+                `purge.retentionCheckEnabled` is not false.
+
+        Example:
             t.purge(older_than_hours=48, dry_run=True)
         """
         return purge.purge(
@@ -800,27 +1121,31 @@ class Table:
         dry_run: bool = False,
         progress: Progress = silent,
     ) -> EraseReport:
-        """Erase the rows that match a condition for good, rows that were deleted before included, and prove it.
+        """Erase the rows that match a condition from every file, and prove it.
 
-        Live splits that store such a row are rewritten with a new index, in one version. Then the old splits, and the
-        files of the log that list them, are deleted as far as retention and tags allow: older versions can not be opened
-        afterwards. At last every file that is left is read again. `report.proved` is true if none holds such a row;
-        otherwise `report.holders` lists the files, until when each is kept, and what lifts that.
+        Live splits that store such a row are rewritten with a new index, in one version. Then the
+        old splits and the files of the log that list them are deleted as far as retention and tags
+        allow; older versions cannot be opened afterwards. At last every remaining file is read
+        again. `report.proved` is true if none holds such a row; otherwise `report.holders` lists
+        the files, until when each is kept, and what lifts that.
 
         Args:
-            where: Which rows. A condition that matches every row is accepted.
-            retention_hours: How long removed splits and files of the log are kept, instead of the table's settings
-                (`purge.defaultRetentionHours`, `purge.txLogRetentionHours`). Less than 24 hours raises RefusedError unless
-                the setting `purge.retentionCheckEnabled` is false.
-            dry_run: Only search, and report what would happen to each file. Nothing is changed.
+            where: Which rows, deleted rows included. A condition that matches every row is
+                accepted.
+            retention_hours: How long removed splits and files of the log are kept, instead of
+                `purge.defaultRetentionHours` and `purge.txLogRetentionHours`.
+            dry_run: Only search, and report what would happen to each file.
             progress: Called at every step.
 
         Returns:
-            What was erased, what still holds the rows, and whether the table is proved to be free of them.
+            What was erased, what still holds the rows, and whether the table is proved to be free
+            of them.
 
         Raises:
             InvalidInputError: No condition is given.
-            RefusedError: The retention is too short, or IndexTables for the JVM wrote a split that may hold the rows.
+            RefusedError: The retention is less than 24 hours without
+                `purge.retentionCheckEnabled=false`, or IndexTables for the JVM wrote a split that
+                may hold the rows.
             ConflictError: Another writer changed one of the splits. Run it again.
 
         Example:
@@ -831,10 +1156,18 @@ class Table:
         )
 
     def truncate_time_travel(self, *, dry_run: bool = False, progress: Progress = silent) -> TruncateReport:
-        """Forget every version but the newest. No split is deleted; those that nobody needs any more wait for a purge.
+        """Delete every version but the newest from the log.
 
-        `dry_run` only lists the files of the log; `progress` is called at every step.
+        No split is deleted. A purge deletes those that are not needed any more.
 
+        Args:
+            dry_run: Only list the files of the log.
+            progress: Called at every step.
+
+        Returns:
+            What was deleted.
+
+        Example:
             t.truncate_time_travel(dry_run=True)
         """
         return truncate.truncate_time_travel(self.handle, dry_run=dry_run, progress=progress)
@@ -842,11 +1175,23 @@ class Table:
     def restore(
         self, *, version: int | str | None = None, timestamp: Moment | None = None, dry_run: bool = False
     ) -> RestoreReport:
-        """Bring back an older version (`version`, a number or a tag), or that of a moment (`timestamp`), as a new one.
+        """Bring back an older version as a new one.
 
-        Schema and configuration come back too; the protocol is never lowered. `dry_run` only counts. Raises
-        VersionNotFoundError, and MissingSplitError if splits of it are not there any more.
+        Schema and configuration come back too; the protocol is never lowered.
 
+        Args:
+            version: A version number or a tag.
+            timestamp: A datetime, ISO text or milliseconds since 1970, instead of a version.
+            dry_run: Only count.
+
+        Returns:
+            What came back.
+
+        Raises:
+            VersionNotFoundError: The version was cleaned away.
+            MissingSplitError: A split of the version was deleted.
+
+        Example:
             t.restore(timestamp="2026-11-01T12:00:00Z")
         """
         return restore.restore(self.handle, version=version, timestamp=timestamp, dry_run=dry_run)
@@ -859,56 +1204,105 @@ class Table:
         progress: Progress = silent,
         execute: Execute[DeleteTask, DeleteOutcome] | None = None,
     ) -> DeleteReport:
-        """Delete the rows whose time is over: `retention.column` lies further back than `retention.period`.
+        """Delete the rows that are older than the retention period of the table.
 
-        Whole splits go by their bounds in the log; of splits on the edge the rows are deleted as by `delete`. Rows without
-        a time stay. `now` is the clock, a datetime, ISO text or milliseconds since 1970; `dry_run` only counts; `progress`
-        is called at every step; `execute` rewrites splits elsewhere than in threads of this process. Raises
-        InvalidInputError if the table has no retention, and ConflictError.
+        A row is too old if its value in `retention.column` is older than `retention.period`. Rows
+        without a value stay. Splits are removed by their bounds in the log; splits on the edge lose
+        rows as by `delete`.
 
-            t.update_metadata(options={"retention.column": "ts", "retention.period": "30 days"}); t.expire(dry_run=True)
+        Args:
+            now: The clock: a datetime, ISO text or milliseconds since 1970.
+            dry_run: Only count.
+            progress: Called at every step.
+            execute: Runs the tasks elsewhere than in threads of this process.
+
+        Returns:
+            What was deleted.
+
+        Raises:
+            InvalidInputError: The table has no retention.
+            ConflictError: Another writer changed one of the splits.
+
+        Example:
+            t.update_metadata(options={"retention.column": "ts", "retention.period": "30 days"})
+            t.expire(dry_run=True)
         """
         return expire.expire(self.handle, now=now, dry_run=dry_run, progress=progress, execute=execute)
 
     def tag(self, name: str, *, version: int | None = None) -> int:
-        """Give a version a name, which keeps it: no purge, truncation or cleaning of the log touches it until `untag`.
+        """Give a version a name. No purge, truncation or cleaning of the log touches it until
+        `untag`.
 
-        Without `version` it is the one that this table shows. The `name` is a word, no number; `Table.open(path,
-        version="release-7")` and `restore` understand it. Returns the version that records the tag. Raises RefusedError
-        for a name that another version has, and VersionNotFoundError for a version that was cleaned away.
+        Args:
+            name: A word that is not a number. `Table.open(path, version="release-7")` and `restore`
+                accept it.
+            version: The version; the shown one if None.
 
+        Returns:
+            The version that records the tag.
+
+        Raises:
+            RefusedError: Another version has the name.
+            VersionNotFoundError: The version was cleaned away.
+
+        Example:
             t.tag("release-7")
         """
         meant = self.version if version is None else whole_number("version", version)
         return self._renamed(tags.tag(self.handle.log, name, meant, engine_info=ENGINE_INFO))
 
     def untag(self, name: str) -> int:
-        """Take a tag away, by its `name`: its version is cleaned up like any other from then on.
+        """Remove a tag. Its version is cleaned up like any other from then on.
 
-        Returns the version that records it. Raises VersionNotFoundError for a name that no version has.
+        Args:
+            name: The tag.
 
+        Returns:
+            The version that records the removal.
+
+        Raises:
+            VersionNotFoundError: No version has the name.
+
+        Example:
             t.untag("release-7")
         """
         return self._renamed(tags.untag(self.handle.log, name, engine_info=ENGINE_INFO))
 
     def tags(self) -> dict[str, int]:
-        """The versions that have a name, as the newest version says, oldest first: `t.tags()["release-7"]`."""
+        """Return the tags of the newest version with their versions, oldest first.
+
+        Example:
+            t.tags()["release-7"]
+        """
         return self.handle.log.newest().header.tags
 
     def checkpoint(self, *, dry_run: bool = False) -> CheckpointReport:
-        """Write down the table's state, so that opening it need not replay its log. Older tables are upgraded by it.
+        """Write the state of the table, so that opening it does not replay its log.
 
-        `dry_run` only says what would be written.
+        It upgrades tables of older releases.
 
+        Args:
+            dry_run: Only report what would happen. Nothing is changed.
+
+        Returns:
+            What was written.
+
+        Example:
             t.checkpoint()
         """
         return checkpoint.write_checkpoint(self.handle, Compact.AS_NEEDED, dry_run=dry_run)
 
     def compact(self, *, dry_run: bool = False) -> CheckpointReport:
-        """Rewrite the table's state: no removed entries, full manifests, sorted by partition.
+        """Rewrite the state of the table: without removed entries, with full manifests, sorted by
+        partition.
 
-        `dry_run` only says what would be written.
+        Args:
+            dry_run: Only report what would happen. Nothing is changed.
 
+        Returns:
+            What was written.
+
+        Example:
             t.compact()
         """
         return checkpoint.write_checkpoint(self.handle, Compact.ALL, dry_run=dry_run)
@@ -921,12 +1315,21 @@ class Table:
         progress: Progress = silent,
         execute: Execute[VerifyTask, Sequence[Finding]] | None = None,
     ) -> VerifyReport:
-        """Look for anything that is not as it should be: in the log, and in every live split. Nothing is changed.
+        """Check the log and every live split. Nothing is changed.
 
-        `full` reads every byte of every split. `dry_run` only says how much there is; `progress` is called at every step;
-        `execute` looks at the splits elsewhere than in threads of this process. What is damaged is in the report, not
-        raised. A table that cannot be opened is verified by `verify_table(path)`.
+        Damage is in the report, not raised. `verify_table(path)` checks a table that cannot be
+        opened.
 
+        Args:
+            full: Whether to read every byte of every split.
+            dry_run: Only report how much there is to check.
+            progress: Called at every step.
+            execute: Runs the tasks elsewhere than in threads of this process.
+
+        Returns:
+            The findings.
+
+        Example:
             assert t.verify(full=True).healthy
         """
         return verify.verify(self.handle, full=full, dry_run=dry_run, progress=progress, execute=execute)
@@ -940,13 +1343,26 @@ class Table:
         dry_run: bool = False,
         progress: Progress = silent,
     ) -> DropTableReport:
-        """Delete the table at `path`: its log and all its splits. The folder can be used for another table then.
+        """Delete the table at `path`: its log and all its splits.
 
-        Background work of this process on the table is waited for. A marker keeps every other process from writing to it
-        until all is gone. Files in the folder that are not the table's stay. `options` are settings; `dry_run` only
-        reports; `progress` is called at every step. Raises TableNotFoundError where there is no table, and
-        UnsupportedError for a table that this release must not write to.
+        Background work of this process on the table is waited for. A marker keeps other processes
+        from writing to the table until everything is deleted. Files in the folder that are not part
+        of the table stay.
 
+        Args:
+            path: A local path or a URL.
+            options: Settings.
+            dry_run: Only report what would happen. Nothing is changed.
+            progress: Called at every step.
+
+        Returns:
+            What was deleted.
+
+        Raises:
+            TableNotFoundError: There is no table at the path.
+            UnsupportedError: This release must not write to the table.
+
+        Example:
             Table.drop("logs")
         """
         return drop_table.drop_table(path, options=options, dry_run=dry_run, progress=progress)
@@ -962,93 +1378,154 @@ class Table:
         dry_run: bool = False,
         progress: Progress = silent,
     ) -> RepairReport:
-        """Make the table at `path` whole again. No file that is there is changed.
+        """Repair the table at `path`. No existing file is changed.
 
-        Without `at` the table is mended in place. A damaged log goes on as a new version that holds every version that can
-        be read, those after a missing one included; the report names the versions that are lost. A log that is lost as a
-        whole is rebuilt from the splits alone, and of a log that can be read the newest state or checkpoint is written
-        again if it is damaged. With `at`, a clean copy of the damaged log is written to another place. Splits that are
-        missing are left out. With `from_replica`, True for the
-        place in `checkpoint.replica.location` or a place, the state of a table that cannot be opened comes from there, if
-        it is proven to be its. `options` are settings; `dry_run` only reports; `progress` is called at every step. Raises
-        TableNotFoundError where there is nothing to repair.
+        A damaged log continues as a new version with every version that can be read, those after a
+        missing one included; the report names the lost versions. A lost log is rebuilt from the
+        splits alone. If the log can be read, its newest state or checkpoint is rewritten if it is
+        damaged. Missing splits are left out.
 
+        Args:
+            path: A local path or a URL.
+            at: Another path: write a clean copy of the damaged log there.
+            from_replica: A location, or True for `checkpoint.replica.location`: read the state of a
+                table that cannot be opened from there, if it is proved to be of this table.
+            options: Settings.
+            dry_run: Only report what would happen. Nothing is changed.
+            progress: Called at every step.
+
+        Returns:
+            What was repaired, and what was lost.
+
+        Raises:
+            TableNotFoundError: There is nothing to repair.
+
+        Example:
             Table.repair("/data/logs", at="/data/logs-repaired", dry_run=True)
         """
         return repair.repair_table(
             path, at=at, from_replica=from_replica, options=options, dry_run=dry_run, progress=progress
         )
 
-    # Looking at the table.
+    # Reports on the table.
 
     @property
     def inspect(self) -> Inspection:
-        """What the table is made of: `t.inspect.files()`, `history()`, `state()`, `partitions()`, `component_sizes()`, ..."""
+        """Report on the table: `t.inspect.files()`, `history()`, `state()`, `partitions()`,
+        `component_sizes()`, ...
+        """
         return inspection.Inspection(self.handle)
 
     @property
     def admin(self) -> Administration:
-        """What an operator does by hand: `t.admin.record_skipped_file(...)`, `t.admin.downgrade_protocol(to=3)`."""
+        """Operations for administrators: `t.admin.record_skipped_file(...)`,
+        `t.admin.downgrade_protocol(to=3)`.
+        """
         return administration.Administration(self.handle)
 
     @property
     def plot(self) -> Plots:
-        """Charts for notebooks, drawn with matplotlib (the extra `plots`): `t.plot.timeline()`, `t.plot.sizes()`, ..."""
+        """Charts for notebooks, drawn with matplotlib (the extra `plots`): `t.plot.timeline()`,
+        `t.plot.sizes()`, ...
+        """
         return figures.Plots(self.inspect)
 
     def files(self, *, where: Where | None = None) -> pa.Table:
-        """The live splits: path, partition values, size, records, statistics, the version that added each.
+        """Return the live splits: path, partition values, size, records, statistics, and the
+        version that added each.
 
-        With `where` only those that may hold a matching row, by their partition values and their column bounds.
+        Args:
+            where: Only splits that may hold a matching row, by their partition values and column
+                bounds.
 
+        Returns:
+            A row for each split.
+
+        Example:
             t.files(where="day = '2026-11-02'").column("path")
         """
         return self.inspect.files(where=where)
 
     def history(self, *, limit: int | None = None) -> pa.Table:
-        """What was committed, newest first and at most `limit` versions, and which of them can still be read.
+        """Return what was committed, newest first, and which versions can still be read.
 
-        t.history(limit=10).to_pylist()
+        Args:
+            limit: The maximum number of versions.
+
+        Returns:
+            A row for each version.
+
+        Example:
+            t.history(limit=10).to_pylist()
         """
         return self.inspect.history(limit=limit)
 
     def state(self) -> StateReport:
-        """What the newest state or checkpoint holds, whoever wrote it, and whether it should be compacted.
+        """Return what the newest state or checkpoint contains, and whether it should be compacted.
 
-        Of a table that was opened at an older version, the one that the version is read from.
+        For a table that was opened at an older version, the state that this version is read from.
 
+        Returns:
+            The report.
+
+        Example:
             t.state().needs_compaction
         """
         return self.inspect.state()
 
     def component_sizes(self, *, where: Where | None = None) -> pa.Table:
-        """How many bytes each component of each split takes: split_path, partition_values, component, field, size_bytes.
+        """Return how many bytes each component of each split takes.
 
-        With `where` only splits that may hold a matching row.
+        Args:
+            where: Only splits that may hold a matching row.
 
+        Returns:
+            Rows of split_path, partition_values, component, field and size_bytes.
+
+        Example:
             t.component_sizes().group_by("field").aggregate([("size_bytes", "sum")])
         """
         return self.inspect.component_sizes(where=where)
 
     def skipped_files(self) -> pa.Table:
-        """Splits that an operation could not process: why, how often, and until when they are left alone.
+        """Return the splits that an operation could not process: why, how often, and until when
+        they are skipped.
 
-        t.skipped_files().num_rows
+        Example:
+            t.skipped_files().num_rows
         """
         return self.inspect.skipped_files()
 
     def cache_stats(self) -> CacheStats:
-        """What the process remembers of this table's log, and how often that helped: `t.cache_stats().to_dict()`."""
+        """Return what the process caches of the log of this table, and how often that was used.
+
+        Example:
+            t.cache_stats().to_dict()
+        """
         return self.handle.log.cache_stats()
 
     def invalidate_cache(self, kind: str | None = None) -> dict[str, Any]:
-        """Forget the log, or one `kind` of `cache_stats()`; returns the figures before: `t.invalidate_cache("files")`."""
+        """Drop what the process caches of the log.
+
+        Args:
+            kind: One kind of `cache_stats()`; all if None.
+
+        Returns:
+            The figures before.
+
+        Example:
+            t.invalidate_cache("files")
+        """
         before = self.handle.log.cache_stats().to_dict()
         self.handle.log.invalidate_cache(kind)
         return before
 
     def metrics(self) -> MetricsReport:
-        """What this process has done with this table, in numbers (commits, loads, requests, ...): `print(t.metrics())`."""
+        """Return what this process has done with this table: commits, loads, requests and more.
+
+        Example:
+            print(t.metrics())
+        """
         return self.inspect.metrics()
 
     def _repr_html_(self) -> str:
