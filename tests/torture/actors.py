@@ -12,6 +12,7 @@ import datetime as dt
 import json
 import os
 import random
+import resource
 import signal
 import tempfile
 import time
@@ -77,8 +78,13 @@ class Journal:
         self.op = -1
 
     def tell(self, **what: Any) -> None:
-        """One line."""
-        os.write(self._file, json.dumps(what).encode() + b"\n")
+        """Write one line, however small the files are that the actor may write."""
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+        try:
+            os.write(self._file, json.dumps(what).encode() + b"\n")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 _OF_CHECKPOINTS = ("/state-v", "/manifests/", ".checkpoint.", "/_last_checkpoint")

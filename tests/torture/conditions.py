@@ -29,7 +29,7 @@ def few_descriptors(amount: int) -> None:
 def small_files(amount: int) -> None:
     """No file grows beyond so many bytes."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (amount, amount))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (amount, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
 
 
 def another_user(amount: int) -> None:

@@ -150,7 +150,7 @@ class Application:
             self.spark, str(self.folder / "source"), starting_version=0, max_files_per_trigger=1,
         )  # fmt: skip
         trigger = {"availableNow": True} if self.asked.get("finish") else None
-        checkpoint = str(self.folder / "checkpoint")
+        checkpoint = str(self.folder / self.asked.get("checkpoint", "checkpoint"))
         query = its.write_stream(rows, self.table, checkpoint=checkpoint, trigger=trigger)
         self.journal.attempt({"verb": "stream"}, lambda: query.awaitTermination(self.asked.get("seconds")))
         query.stop()

@@ -304,10 +304,10 @@ def without_half_an_offset(checkpoint: Path) -> None:
         shutil.rmtree(checkpoint)
 
 
-def streamed(play: Round, journal: str) -> list[dict[str, Any]]:
+def streamed(play: Round, journal: str, *, checkpoint: str = "checkpoint") -> list[dict[str, Any]]:
     """Let a stream come to its end undisturbed, however long it takes while something happens; what it noted."""
-    without_half_an_offset(play.folder / "checkpoint")
-    driver = play.driver(do="stream", finish=True, journal=journal)
+    without_half_an_offset(play.folder / checkpoint)
+    driver = play.driver(do="stream", finish=True, journal=journal, checkpoint=checkpoint)
     driver.ready()
     seen, patience = -1, time.monotonic() + STUCK_S
     while not driver.wait_for(lambda notes: any("done" in n or "failed" in n for n in notes), 1.0):
@@ -362,14 +362,17 @@ def two_queries_on_one_checkpoint(play: Round) -> None:
 
 
 def checkpoints_deleted_and_tables_created_anew(play: Round) -> None:
-    """A stream without its checkpoint begins again and loses nothing; one whose table was created anew says so."""
+    """A stream without its checkpoint is refused, and writes again from another; one whose source is another table fails."""
     make_source(play, commits=3)
     finished(play, 3)
     shutil.rmtree(play.folder / "checkpoint")
     play.tally.count("checkpoints deleted")
-    failed = [str(note) for note in streamed(play, "again") if "failed" in note]
-    if failed:
-        play.tally.violation("error", "a stream cannot begin again", seed=play.seed, note=failed[0])
+    notes = streamed(play, "again")
+    if not any("was made anew" in n.get("error", "") for n in notes) or play.rows().total() != 3 * BATCH:
+        play.tally.violation(
+            "wrong", "a stream began again from a deleted checkpoint", seed=play.seed, notes=str(notes)
+        )
+    streamed(play, "second", checkpoint="second")
     found = play.rows()
     if sorted(found) != list(range(3 * BATCH)) or set(found.values()) != {2}:
         play.tally.violation("lost", "a stream that began again sent not all rows", seed=play.seed, rows=found.total())
@@ -377,7 +380,7 @@ def checkpoints_deleted_and_tables_created_anew(play: Round) -> None:
     commits = play.rng.choice([1, 3, 7])
     make_source(play, first=100, commits=commits)
     play.tally.count("tables created anew under a stream")
-    notes = streamed(play, "anew")
+    notes = streamed(play, "anew", checkpoint="second")
     if not any("another table than the one" in n.get("error", "") for n in notes):
         play.tally.violation(
             "lost", "a stream reads on in another table", seed=play.seed, notes=str(notes), commits=commits
