@@ -4,7 +4,7 @@
 |---|---|---|
 | `string` | text columns unless said otherwise | the whole value as one term: exact match |
 | `text` | text columns | cut into terms by a tokenizer, with positions |
-| `json` | struct, map and array columns; text columns that hold JSON | one term per path and value |
+| `json` | struct, map and array columns, but not arrays of floats by default; text columns that hold JSON | one term per path and value |
 | `ip` | text columns | addresses: exact, CIDR, range |
 | `text_and_string` | text columns | as `text`, and beside it the whole value as one term |
 | `exact_only` | text columns | a hash of the whole value, for equality; the rows confirm |
@@ -319,6 +319,12 @@ def is_nested(kind: pa.DataType) -> bool:
     return bool(pa.types.is_nested(kind))
 
 
+def is_list_of_floats(kind: pa.DataType) -> bool:
+    """Return whether a column holds lists of floating-point numbers, such as embeddings."""
+    lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    return any(is_list(kind) for is_list in lists) and pa.types.is_floating(kind.value_type)
+
+
 def same_index(one: ColumnMapping, other: ColumnMapping) -> bool:
     """Return whether two columns are indexed in the same way, apart from field names."""
     return _shape(one) == _shape(other)
@@ -457,6 +463,8 @@ def _kind(
 def _allowed_kinds(kind: pa.DataType) -> tuple[str, ...]:
     if is_text(kind):
         return ("string", "text", "json", "ip", "none", *_EXACT_KINDS)
+    if is_list_of_floats(kind):
+        return ("none", "json")
     return ("json", "none") if is_nested(kind) else ("none",)
 
 

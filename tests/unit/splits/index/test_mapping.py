@@ -45,6 +45,19 @@ def test_kinds_follow_types_unless_settings_say_otherwise() -> None:
     assert [c.field for c in chosen.columns] == [f"c{i}" for i in range(7)]
 
 
+@pytest.mark.parametrize("vectors", [pa.list_(pa.float32()), pa.list_(pa.float64()), pa.large_list(pa.float64())])
+def test_lists_of_floats_are_not_indexed_unless_a_setting_or_the_table_says_so(vectors: pa.DataType) -> None:
+    schema = pa.schema([("embedding", vectors), ("words", pa.list_(pa.string())), ("numbers", pa.list_(pa.int64()))])
+
+    by_default = DocMapping.from_settings(schema, IndexingSettings())
+    asked_for = DocMapping.from_settings(schema, IndexingSettings(typemap={"embedding": "json"}))
+
+    assert [column.kind for column in by_default.columns] == ["none", "json", "json"]
+    assert asked_for.find("embedding").kind == "json"
+    kept = DocMapping.from_settings(schema, IndexingSettings(), recorded=asked_for)
+    assert kept.find("embedding").kind == "json", "a table that indexes such a column goes on doing so"
+
+
 def test_one_error_lists_every_fault_and_the_columns() -> None:
     settings = IndexingSettings(
         typemap={"message": "txt", "n": "text", "nobody": "text", "user": "ip", "level": "text"},
