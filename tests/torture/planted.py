@@ -91,7 +91,8 @@ DELETION_VECTOR = "indextables.model.deletion_vector"
 CONFLICTS = "indextables.model.conflicts"
 PRUNING = "indextables.model.pruning"
 SPLIT = "indextables.splits.read.table_split"
-VECTORS = (f"{OPERATIONS}/test_deletion_vectors.py", f"{TABLE}/test_row_changes.py")
+VECTOR_TESTS = (f"{MODEL}/test_deletion_vector.py",)
+MASK_TESTS = (f"{OPERATIONS}/test_deletion_vectors.py", f"{TABLE}/test_row_changes.py")
 CONFLICT_TESTS = (f"{MODEL}/test_conflicts.py",)
 PRUNING_TESTS = (f"{MODEL}/test_pruning.py", "tests/model/test_skipping_never_drops_a_match.py")
 
@@ -102,32 +103,34 @@ BUGS: dict[str, Bug] = {
         f"{DELETION_VECTOR}:_container",
         "first, last - first",
         "first, last - first - (last > first)",
-        VECTORS,
+        VECTOR_TESTS,
     ),
-    "V2": Bug("vector arithmetic", f"{DELETION_VECTOR}:_decoded", "(key << 16) + low", "(key << 15) + low", VECTORS),
+    "V2": Bug(
+        "vector arithmetic", f"{DELETION_VECTOR}:_decoded", "(key << 16) + low", "(key << 15) + low", VECTOR_TESTS
+    ),
     "V3": Bug(
         "vector arithmetic",
         f"{DELETION_VECTOR}:vectors_of",
         "at += _ENTRY.size + len(body)",
         "at += len(body)",
-        VECTORS,
+        VECTOR_TESTS,
     ),
     "V4": Bug(
-        "vector arithmetic", f"{DELETION_VECTOR}:VectorPlace.rows", " or zlib.crc32(body) != checksum", "", VECTORS
+        "vector arithmetic", f"{DELETION_VECTOR}:VectorPlace.rows", " or zlib.crc32(body) != checksum", "", VECTOR_TESTS
     ),
-    "V5": Bug("vector arithmetic", f"{DELETION_VECTOR}:decode_rows", "(np.diff(rows) > 0).all()", "True", VECTORS),
+    "V5": Bug("vector arithmetic", f"{DELETION_VECTOR}:decode_rows", "(np.diff(rows) > 0).all()", "True", VECTOR_TESTS),
     # Masks of living rows.
-    "M1": Bug("masks", f"{SPLIT}:row_mask", "alive[rows] = False", "alive[rows[1:]] = False", VECTORS),
-    "M2": Bug("masks", f"{SPLIT}:TableSplit._in_file", "self.mask.living[np.asarray(rows)]", "rows", VECTORS),
+    "M1": Bug("masks", f"{SPLIT}:row_mask", "alive[rows] = False", "alive[rows[1:]] = False", MASK_TESTS),
+    "M2": Bug("masks", f"{SPLIT}:TableSplit._in_file", "self.mask.living[np.asarray(rows)]", "rows", MASK_TESTS),
     "M3": Bug(
         "masks",
         f"{SPLIT}:TableSplit.may_match",
         "possible[self.mask.living]",
         "possible[: len(self.mask.living)]",
-        VECTORS,
+        MASK_TESTS,
     ),
     "M4": Bug(
-        "masks", f"{SPLIT}:TableSplit.group_bounds", "np.searchsorted(self.mask.living, starts)", "starts", VECTORS
+        "masks", f"{SPLIT}:TableSplit.group_bounds", "np.searchsorted(self.mask.living, starts)", "starts", MASK_TESTS
     ),
     "M5": Bug(
         "masks",
@@ -136,9 +139,9 @@ BUGS: dict[str, Bug] = {
         "rows",
         (f"{SPLITS}/search/test_long_terms.py",),
     ),
-    "M6": Bug("masks", f"{SPLIT}:TableSplit.term_count", "self.mask is not None or ", "", VECTORS),
-    "M7": Bug("masks", f"{SPLIT}:TableSplit.places", "self.mask.living[rows]", "rows", VECTORS),
-    "M8": Bug("masks", f"{SPLIT}:row_mask", "int(rows[-1]) >= stored", "int(rows[-1]) > stored", VECTORS),
+    "M6": Bug("masks", f"{SPLIT}:TableSplit.term_count", "self.mask is not None or ", "", MASK_TESTS),
+    "M7": Bug("masks", f"{SPLIT}:TableSplit.places", "self.mask.living[rows]", "rows", MASK_TESTS),
+    "M8": Bug("masks", f"{SPLIT}:row_mask", "int(rows[-1]) >= stored", "int(rows[-1]) > stored", MASK_TESTS),
     # Pruning, and nulls.
     "P1": Bug(
         "pruning",
