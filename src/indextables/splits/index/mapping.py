@@ -4,7 +4,7 @@
 |---|---|---|
 | `string` | text columns unless said otherwise | the whole value as one term: exact match |
 | `text` | text columns | cut into terms by a tokenizer, with positions |
-| `json` | struct, map and array columns (not arrays of floats by default); text columns with JSON | one term per path and value |
+| `json` | struct, map and array columns, not arrays of floats by default; text with JSON | one term per path and value |
 | `ip` | text columns | addresses: exact, CIDR, range |
 | `text_and_string` | text columns | as `text`, and beside it the whole value as one term |
 | `exact_only` | text columns | a hash of the whole value, for equality; the rows confirm |
