@@ -42,7 +42,7 @@ class TransactionLog:
 
     @property
     def store(self) -> Store:
-        """Where the table is."""
+        """The table's location."""
         return self.context.store
 
     @property

@@ -15,7 +15,9 @@ class WriteRequest(Struct, frozen=True, kw_only=True):
     where: Where | None = None
     """Which rows are replaced."""
     dynamic_partitions: bool | None = False
-    """Whether only the partitions that the rows have are replaced. None: not decided, and False unless it is."""
+    """Whether only the partitions of the new rows are replaced. None is undecided and counts as
+    False.
+    """
     merge_schema: bool = False
     overwrite_schema: bool = False
     exist_ok: bool = True

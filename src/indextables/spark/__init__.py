@@ -1,7 +1,7 @@
 """Tables in Spark: `import indextables.spark as its`.
 
 spark = its.session()
-its.write(df, "/data/logs", partition_by="day", options={"indexing.typemap.message": "text"})
+its.write(df, "/data/logs", partition_by="day", text=["message"])
 its.table(spark, "/data/logs").groupBy("day").count().show()
 its.search(spark, "/data/logs", "message:timeout", limit=10).show()
 """

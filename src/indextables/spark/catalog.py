@@ -1,7 +1,9 @@
-"""What the catalog in Spark's driver asks for (`java/CatalogRequest.java`): tables by their place, loaded, made and changed.
+"""Answer requests of the catalog in Spark's driver (`java/CatalogRequest.java`): load, create and
+change tables by location.
 
-A request is a verb and a JSON document; the answer is a JSON document. An error is answered with its kind and a message in
-the words of Spark's users, and raised in the driver with an error class, so that nobody sees a traceback of this process.
+A request is a verb and a JSON document; the answer is a JSON document. An error is returned with
+its kind and a message in Spark's terms, and raised in the driver with an error class, without a
+traceback of this process.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ Settings = Mapping[str, object]
 
 
 def answer(verb: str, request: str, settings: Settings, frame: DataFrame | None = None) -> str:
-    """What the catalog is told, as JSON; an error of ours is told, not raised."""
+    """Answer a request with JSON. Our errors are returned, not raised."""
     arguments: Document = json.loads(request)
     try:
         if verb == "write":
@@ -53,7 +55,7 @@ def answer(verb: str, request: str, settings: Settings, frame: DataFrame | None 
 
 
 def described(table: Table) -> Document:
-    """What Spark knows of a table."""
+    """Return Spark's description of a table."""
     return {
         "path": table.path,
         "schema": readable(table.metadata.schema_string).json(),
@@ -67,7 +69,9 @@ def described(table: Table) -> Document:
 
 
 def native_rows(spark: SparkSession, path: str, frame: str) -> DataFrame | None:
-    """The rows of one version of a table as `its.table` reads them; None where the table is another one by now."""
+    """Return the rows of one version of a table as `its.table` reads them, or None if another table
+    is at the path now.
+    """
     version = Frame.parse(frame)
     if version is None:
         return None
@@ -87,7 +91,7 @@ def _create(arguments: Document, settings: Settings) -> Document:
 
 
 def _stage(arguments: Document, settings: Settings) -> Document:
-    """The table that a definition will make; nothing is made yet."""
+    """Return the table that a definition describes, without creating it."""
     definition = TableDefinition.parse(arguments)
     plan = definition.plan(settings)
     return {
@@ -109,7 +113,9 @@ def _write(frame: DataFrame, arguments: Document, settings: Settings) -> Documen
 
 
 def _overwrite_mode(arguments: Document, _: Settings) -> Document:
-    """The mode of a write by name: what the writer's option is replaced by."""
+    """Return the overwrite mode of a write by name, with the value that replaces the writer's
+    option.
+    """
     dynamic = OverwriteRequest(
         arguments["replaces"],
         arguments["caller"],
@@ -180,7 +186,7 @@ def _alter(arguments: Document, settings: Settings) -> Document:
 
 
 def _alter_columns(table: Table, changes: list[Document]) -> None:
-    """The changes of columns that a statement asks for, in one version."""
+    """Apply the column changes of a statement in one version."""
     for change in changes:
         name = ".".join(change["column"])
         if change["change"] == "AddColumn" and (change["position"] or change["default"] or not change["nullable"]):
@@ -205,7 +211,9 @@ def _alter_columns(table: Table, changes: list[Document]) -> None:
 
 
 def _column_type(change: Document) -> pa.DataType | str:
-    """The type of a column that changes; a simple one by its name, which can say more than Arrow's: VARCHAR(5)."""
+    """Return the new type of a column. A simple one is given by name, which can be more precise
+    than Arrow's: VARCHAR(5).
+    """
     arrow = arrow_schema(StructType([StructField(".".join(change["column"]), _type(change))])).field(0).type
     named = json.loads(change["type"])
     return named if isinstance(named, str) else arrow
@@ -263,5 +271,5 @@ _VERBS: Mapping[str, Callable[[Document, Settings], Document]] = {
 
 
 def session_answer(spark: SparkSession, verb: str, request: str, frame: DataFrame | None) -> str:
-    """The answer under the settings of a session."""
+    """Answer a request under the settings of a session."""
     return answer(verb, request, session_settings(spark), frame)

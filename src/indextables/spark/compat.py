@@ -29,7 +29,7 @@ SPARK = minor_version(pyspark.__version__)
 OLDEST, NEWEST = (4, 0), (4, 3)
 """The versions that the tests run on."""
 JAVA = (17, 21) if SPARK < (4, 1) else (17, 21, 25)
-"""The versions of Java that Spark runs on."""
+"""Supported versions of Java."""
 
 if TYPE_CHECKING or SPARK >= (4, 2):
     from pyspark.sql.streaming.datasource import (
@@ -55,7 +55,7 @@ else:
             self.max_files = max_files
 
     class ReadMaxBytes(ReadLimit):
-        """A number of bytes."""
+        """Return an option as a number of bytes."""
 
         def __init__(self, max_bytes: int) -> None:
             self.max_bytes = max_bytes
@@ -84,7 +84,7 @@ def to_arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def read_function(reader: DataSourceReader) -> Callable[[Iterator[pa.RecordBatch]], Iterator[Any]]:
-    """The function that Spark's workers call with a batch that holds one pickled partition."""
+    """Return the function that Spark's workers call with a batch that holds one pickled partition."""
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[Any]:
         partitions = [value.as_py() for batch in batches for value in batch.column(0)]

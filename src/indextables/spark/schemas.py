@@ -1,4 +1,6 @@
-"""Schemas and column names between table, Spark and Arrow: what Spark is told, and batches exactly as Spark wants them."""
+"""Schemas and column names between table, Spark and Arrow, and batches in exactly Spark's Arrow
+schema.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,16 @@ from indextables.spark.compat import to_arrow_schema
 
 
 def quoted(name: str) -> str:
-    """A column name that Spark takes as it stands, whatever characters it holds."""
+    """Quote a column name for Spark."""
     return "`" + name.replace("`", "``") + "`"
 
 
 PATH_KEY = "indextables.path"
-"""Field metadata that carries the table's path to where Spark has lost the options: reads of catalog tables."""
+"""Field metadata with the table's path, for reads of catalog tables where Spark has lost the
+options.
+"""
 FRAME_KEY = "indextables.frame"
-"""Field metadata that tells the extension which version of which table a frame is made of; the extension takes it out."""
+"""Field metadata with the table and version of a frame. The extension removes it."""
 _PADDED = re.compile(r"(?:var)?char\(\s*\d+\s*\)", re.IGNORECASE)
 _CHAR = re.compile(r"char\(\s*\d+\s*\)", re.IGNORECASE)
 _NEVER = re.compile(r"(?!)")
@@ -32,20 +36,21 @@ _BATCH_BYTES = 64 << 20
 
 
 def readable(schema_json: str) -> StructType:
-    """The schema that a scan returns: any column may be null, because a split older than it has no value for it."""
+    """Return the schema of a scan: any column may be null, because an older split lacks it."""
     return StructType.fromJson(_loosen(json.loads(schema_json), plain=_PADDED))
 
 
 def declare_types(schema_json: str) -> StructType:
-    """The same with VARCHAR as it was declared: Spark checks the length of what it writes by name."""
+    """Return the schema with VARCHAR as declared: Spark checks lengths when it writes by name."""
     return StructType.fromJson(_loosen(json.loads(schema_json), plain=_CHAR))
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """A Spark schema in Arrow, as the table keeps it.
+    """Return a Spark schema as the table's Arrow schema, with every column nullable and without our
+    metadata.
 
-    Every column may hold nulls: that a DataFrame's happens to hold none is no promise for the rows that come later, and
-    Spark's own tables do not take it for one either. The marks of our own reads are left out.
+    A DataFrame without nulls is no promise for later rows, and Spark's own tables treat it in the
+    same way.
     """
     document = _loosen(json.loads(schema.json()), plain=_NEVER)
     for column in document["fields"]:
@@ -62,19 +67,19 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def with_path(schema: StructType, path: str) -> StructType:
-    """The schema with the table's path in the metadata of its first field."""
+    """Return the schema with the table's path in the metadata of its first field."""
     return with_metadata(schema, PATH_KEY, path)
 
 
 def with_metadata(schema: StructType, key: str, value: str) -> StructType:
-    """The schema with a text in the metadata of its first field."""
+    """Return the schema with a text in the metadata of its first field."""
     document = json.loads(schema.json())
     document["fields"][0].setdefault("metadata", {})[key] = value
     return StructType.fromJson(document)
 
 
 def path_in(schema: StructType) -> str | None:
-    """The path that `with_path` has left in a schema; two different ones are an error."""
+    """Return the path that `with_path` stored in a schema; two different ones are an error."""
     paths = {f.metadata[PATH_KEY] for f in schema if PATH_KEY in (f.metadata or {})}
     if len(paths) > 1:
         raise InvalidInputError(
@@ -84,13 +89,13 @@ def path_in(schema: StructType) -> str | None:
 
 
 class SparkBatches:
-    """Makes batches of a scan into what Spark takes: exactly its Arrow schema, and many rows at a time."""
+    """Converts batches of a scan to exactly Spark's Arrow schema, with many rows each."""
 
     def __init__(self, schema: StructType) -> None:
         self.schema: pa.Schema = to_arrow_schema(schema)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The same rows in batches of about 64K."""
+        """Yield the same rows in batches of about 64K."""
         group: list[pa.RecordBatch] = []
         rows = size = 0
         for batch in batches:
@@ -126,7 +131,9 @@ def _joined(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _loosen(spark: Any, *, plain: re.Pattern[str]) -> Any:
-    """A type's JSON with everything nullable, and types that match `plain` as the text that they are in a DataFrame."""
+    """Return a type's JSON with everything nullable, and types that match `plain` as text, as in a
+    DataFrame.
+    """
     if isinstance(spark, str):
         return "string" if plain.fullmatch(spark.strip()) else spark
     if isinstance(spark, list):

@@ -1,6 +1,8 @@
-"""Searching a table from Spark: rows as a DataFrame, counts and aggregations without reading rows, and what it took.
+"""Search a table from Spark: rows as a DataFrame, counts and aggregations without reading rows, and
+explain.
 
-Counts and aggregations are work on splits (`on_splits`): each worker gets a part of the plan and sends back one result.
+Counts and aggregations run per split (`on_splits`): each worker gets a part of the plan and returns
+one result.
 """
 
 from __future__ import annotations
@@ -161,12 +163,12 @@ def _is_counted(certain: bool, entry: Any) -> bool:
 
 
 def _read_settings(table: Table) -> SparkReadSettings:
-    """How the reads of a table are cut into tasks."""
+    """Return the settings that divide reads into tasks."""
     return table.settings.group(SparkReadSettings)
 
 
 def on_splits(spark: SparkSession, plan: ScanPlan, work: Callable[[ScanTask], T], read: SparkReadSettings) -> list[T]:
-    """The work's results over all splits of a plan, one per group of splits. They must be picklable."""
+    """Run work over all splits of a plan, and return one picklable result per group of splits."""
     if len(plan.splits) <= DRIVER_SPLITS:
         return [work(ScanTask(plan))]
     at_once = spark.sparkContext.defaultParallelism if has_jvm(spark) else None
@@ -177,7 +179,7 @@ def on_splits(spark: SparkSession, plan: ScanPlan, work: Callable[[ScanTask], T]
 
 
 class _Work(Generic[T]):
-    """Work on a part of a plan, as a task does it."""
+    """Work on a part of a plan in a task."""
 
     def __init__(self, work: Callable[[ScanTask], T]) -> None:
         self._work = work
@@ -188,10 +190,10 @@ class _Work(Generic[T]):
 
 
 class SparkScanReport(ScanReport, frozen=True):
-    """A scan that was carried out by Spark's workers, without its rows."""
+    """A scan executed by Spark's workers, without its rows."""
 
     read_by: str = ""
-    """Who reads the rows: Spark itself, or the package through the data source; with the reason."""
+    """Which engine reads the rows, Spark itself or the data source, and why."""
 
 
 def explain(

@@ -1,4 +1,6 @@
-"""A Spark session that is ready for tables: the right Python, a Java, quiet logs, the extension installed."""
+"""Create a Spark session for tables: the right Python and Java, quiet logs, the extension
+installed.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ logger = logging.getLogger(__name__)
 REDACTION = "spark.redaction.regex"
 
 _LAUNCHED_BY = ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
-"""Set where spark-submit, a notebook kernel or Spark Connect has decided already where Spark runs."""
+"""Environment variables set where spark-submit, a notebook kernel or Spark Connect has started
+Spark.
+"""
 
 
 def session(
@@ -68,7 +72,7 @@ def _is_connect(settings: Mapping[str, str]) -> bool:
 
 
 def _start_without_secrets(settings: Mapping[str, str]) -> None:
-    """Start the JVM: PySpark would put every setting on its command line, where all users of the machine see it."""
+    """Start the JVM without secrets on its command line, where PySpark would put every setting."""
     public = [(key, value) for key, value in settings.items() if not _is_secret(key)]
     SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(public))
 
@@ -78,25 +82,29 @@ def _is_secret(key: str) -> bool:
 
 
 def secret_settings() -> list[config.Setting]:
-    """The settings that are nobody's business."""
+    """Return the settings that must not be shown."""
     return [setting for setting in config.REGISTRY.settings.values() if setting.secret]
 
 
 def redacted_keys() -> str:
-    """Which keys Spark hides in its pages and event logs: those that it hides by itself, and our own secrets."""
+    """Return the pattern of keys that Spark hides in its pages and event logs: its own, and our
+    secrets.
+    """
     ours = sorted({setting.key.rsplit(".", 1)[1].lower() for setting in secret_settings()})
     return "(?i)secret|password|token|access[.]?key|" + "|".join(ours)
 
 
 def _is_placed(defaults: Mapping[str, str]) -> bool:
-    """Whether somebody else has decided where Spark runs."""
+    """Return whether something else has decided where Spark runs."""
     if any(os.environ.get(name) for name in _LAUNCHED_BY) or "spark.master" in defaults:
         return True
     return "--master" in os.environ.get("PYSPARK_SUBMIT_ARGS", "") or bool(os.environ.get("MASTER"))
 
 
 def _choose_interpreter(settings: Mapping[str, str]) -> None:
-    """The Python of the workers: what is given by name; else this one, unless spark-submit started it for a cluster."""
+    """Return the Python of the workers: a configured one, or this one unless spark-submit started
+    it for a cluster.
+    """
     given = settings.get("spark.pyspark.python")
     if given is not None:
         os.environ.setdefault("PYSPARK_PYTHON", given)
@@ -108,14 +116,14 @@ def _choose_interpreter(settings: Mapping[str, str]) -> None:
 
 
 def _is_submitted_locally() -> bool:
-    """Whether spark-submit, which knows all settings, has started this process for one machine."""
+    """Return whether spark-submit has started this process for one machine."""
     SparkContext._ensure_initialized()
     conf = SparkConf()
     return str(conf.get("spark.master", "")).startswith("local") and conf.get("spark.pyspark.python", None) is None
 
 
 def spark_defaults(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """What spark-defaults.conf says, as Spark's launcher finds and reads it."""
+    """Return the entries of spark-defaults.conf as Spark's launcher reads it."""
     folder = environ.get("SPARK_CONF_DIR")
     if folder is None:
         home = environ.get("SPARK_HOME")
@@ -129,7 +137,7 @@ def spark_defaults(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
 
 
 def local_defaults() -> dict[str, str]:
-    """Settings that suit one machine, where Spark's own defaults are meant for a cluster."""
+    """Return settings for one machine, where Spark's defaults are for a cluster."""
     logs = Path(str(files("indextables.spark"))) / "java" / "log4j2.properties"
     return {
         "spark.ui.enabled": "false",
@@ -146,7 +154,9 @@ def local_defaults() -> dict[str, str]:
 
 
 def _driver_memory_mb() -> int:
-    """A quarter of the machine's memory, between 1 and 8 GB: the Python workers and the writers need the rest."""
+    """Return a quarter of the machine's memory, between 1 and 8 GB; Python workers and writers need
+    the rest.
+    """
     try:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):

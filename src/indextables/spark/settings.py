@@ -1,10 +1,10 @@
-"""Settings as a session gives them: every `spark.indextables.*` key, under what the caller passes; and its workers' Python.
+"""Settings of a session: every `spark.indextables.*` key below explicit options, and the Python of
+its workers.
 
-What Spark's own file systems are told of a store (`spark.hadoop.fs.s3a.access.key`) counts for us too, unless the session
-has settings of ours for that kind of store.
-
-Whether the Python environments of a cluster's workers have what our tasks need is found out before a task runs
-(`check_workers`); `pack_environment` makes one that travels, as an archive that Spark unpacks beside every executor.
+Store settings of Spark's own file systems (`spark.hadoop.fs.s3a.access.key`) apply to us too,
+unless the session has our settings for that kind of store. `check_workers` tests before a task runs
+whether the Python environments of a cluster's workers have what our tasks need; `pack_environment`
+creates a portable one, as an archive that Spark unpacks next to every executor.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _writers: WeakKeyDictionary[SparkContext, Any] = WeakKeyDictionary()
 
 
 def session_settings(spark: SparkSession) -> dict[str, str]:
-    """The `spark.indextables.*` settings of a session."""
+    """Return the `spark.indextables.*` settings of a session."""
     everything = _all_in_one_call(spark) if has_jvm(spark) else spark.conf.getAll
     if SESSION_ZONE not in everything:
         everything = {**everything, SESSION_ZONE: _machine_zone(spark)}
@@ -48,14 +48,14 @@ _zones: WeakKeyDictionary[SparkSession, str] = WeakKeyDictionary()
 
 
 def _machine_zone(spark: SparkSession) -> str:
-    """The zone of a session that has set none: that of its driver's machine, which does not change."""
+    """Return the time zone of a session without one: that of its driver's machine."""
     if spark not in _zones:
         _zones[spark] = str(spark.conf.get(SESSION_ZONE))
     return _zones[spark]
 
 
 def known_settings(properties: Mapping[str, str]) -> dict[str, str]:
-    """Those of a conf's keys that are settings of ours; such as look like one and are none are warned of."""
+    """Return the keys of a conf that are our settings, and warn of similar unknown ones."""
     ours = {key: value for key, value in properties.items() if key.lower().startswith(PREFIX)}
     known = {key: value for key, value in ours.items() if is_setting(key) or unknown_in_session(bare(key))}
     zone = properties.get(SESSION_ZONE)
@@ -75,9 +75,10 @@ _AZURE = {"azure.account.key.": "azure.accountKey", "azure.sas.fixed.token.": "a
 
 
 def file_system_settings(properties: Mapping[str, str], given: Mapping[str, object]) -> dict[str, str]:
-    """What a conf tells Spark's own file systems of a store, as settings of ours.
+    """Return the store settings of Spark's file systems as our settings.
 
-    A kind of store for which `given` has settings is left out whole: two halves of two credentials open nothing.
+    A kind of store with settings in `given` is left out completely, so that halves of two
+    credentials are not mixed.
     """
     told = {key[len(HADOOP) :]: value for key, value in properties.items() if key.startswith(HADOOP)}
     found = {ours: told[key] for key, ours in _S3A.items() if told.get(key)}
@@ -98,7 +99,9 @@ def file_system_settings(properties: Mapping[str, str], given: Mapping[str, obje
 
 
 def unknown_in_session(name: str) -> bool:
-    """Warn once of a key in a Spark conf that is no setting: the conf may serve another engine too. It is left out."""
+    """Warn once of an unknown key in a Spark conf, which may belong to another engine. It is left
+    out.
+    """
     if is_news("unknown", name.lower()):
         try:
             REGISTRY.find(name)
@@ -108,7 +111,9 @@ def unknown_in_session(name: str) -> bool:
 
 
 def _all_in_one_call(spark: SparkSession) -> dict[str, str]:
-    """All settings as one text: `spark.conf.getAll` asks the driver several times for each of them."""
+    """Return all settings as one text, because `spark.conf.getAll` calls the driver several times
+    per setting.
+    """
     context = spark.sparkContext
     if context not in _writers:
         gateway: Any = context._gateway
@@ -120,7 +125,7 @@ def _all_in_one_call(spark: SparkSession) -> dict[str, str]:
 
 
 def with_session(spark: SparkSession, options: Mapping[str, object] | None) -> dict[str, object]:
-    """Options over the session's settings, each key once: an option wins over the same key of the session."""
+    """Return options over the session's settings. An option overrides the same key of the session."""
     settings = {bare(key): value for key, value in session_settings(spark).items()}
     return {**settings, **{bare(key): value for key, value in (options or {}).items()}}
 
@@ -133,9 +138,11 @@ def bare(key: str) -> str:
 def source_options(
     spark: SparkSession, options: Mapping[str, object] | None, own: Mapping[str, object | None]
 ) -> dict[str, str]:
-    """Options for the data source: what the caller gave, what is asked for, and where need be the session's settings.
+    """Return options for the data source: the caller's, the request's, and if necessary the
+    session's settings.
 
-    With access to the driver the extension hands over the session's settings itself, so that no plan shows them.
+    With access to the driver the extension passes the session's settings, so that no plan shows
+    them.
     """
     settings = dict(options or {}) if has_jvm(spark) else with_session(spark, options)
     requests = {key: value for key, value in own.items() if value is not None}
@@ -143,14 +150,14 @@ def source_options(
 
 
 def session_of(df: DataFrame) -> SparkSession:
-    """The session of a DataFrame; anything else cannot be written."""
+    """Return the session of a DataFrame; anything else cannot be written."""
     if not isinstance(df, DataFrame):
         raise unexpected("df", "a Spark DataFrame", df, hint="Make one with spark.createDataFrame(...).")
     return df.sparkSession
 
 
 def has_jvm(spark: SparkSession) -> bool:
-    """Whether this process talks to the driver itself, not through Spark Connect."""
+    """Return whether this process has access to the driver, without Spark Connect."""
     return hasattr(spark, "_jsparkSession")
 
 
@@ -165,9 +172,10 @@ _checked: WeakSet[SparkContext] = WeakSet()
 
 
 def check_workers(spark: SparkSession) -> None:
-    """Raise UnsupportedError, before anything else runs there, if the Python of a worker lacks what tasks need.
+    """Raise UnsupportedError if the Python of a worker lacks what tasks need, naming interpreter,
+    host and package.
 
-    It says which interpreter on which host lacks what. Looked at once; workers on this machine are this very Python.
+    Checked once per session; workers on this machine use this Python.
     """
     context = spark.sparkContext if has_jvm(spark) else None
     if context is None or context in _checked:
@@ -211,7 +219,7 @@ def _lacks(versions: Mapping[str, str | None]) -> str:
 
 
 class PackedEnvironment(Report, frozen=True):
-    """An archive of an environment: where it is, the interpreter that hosts must have, and what is in it."""
+    """A packed environment: its path, the interpreter that hosts must have, and its content."""
 
     path: str
     python: str
@@ -261,7 +269,7 @@ def _canonical(name: str) -> str:
 
 
 def _collect(name: str, chosen: dict[str, Distribution], *, optional: bool = False) -> None:
-    """A distribution and those that it needs. One that is needed on another system only need not be here."""
+    """Collect a distribution and its dependencies. Those for other systems need not be installed."""
     key = _canonical(name)
     if key in chosen or key in _LEFT_OUT:
         return
@@ -281,7 +289,9 @@ def _collect(name: str, chosen: dict[str, Distribution], *, optional: bool = Fal
 
 
 def _files(found: Distribution) -> Iterator[tuple[Path, str]]:
-    """The files of a distribution, each with its place among the packages; of an editable one also those of its source."""
+    """Return the files of a distribution with their paths among the packages; of an editable one
+    also its source.
+    """
     for file in found.files or []:
         if file.parts[0] == ".." or "__pycache__" in file.parts:
             continue

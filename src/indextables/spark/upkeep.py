@@ -1,8 +1,9 @@
-"""Upkeep of large tables: planned and committed by the driver, done by Spark's workers (`on_workers`).
+"""Maintenance of large tables: planned and committed by the driver, executed by Spark's workers
+(`on_workers`).
 
-Jobs are named for whoever looks at Spark's pages, and run in a pool of their own. The pool `indextables` matters where the
-application is scheduled fairly (`spark.scheduler.mode` FAIR): queries then go on beside a merge that would otherwise hold
-every core until it is done.
+Jobs have descriptions in the Spark UI and run in the pool `indextables`. With fair scheduling
+(`spark.scheduler.mode` FAIR), queries continue next to a merge that would otherwise occupy every
+core.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ R = TypeVar("R")
 
 
 class JobLabel(Struct):
-    """What Spark's pages say of the jobs of one operation, and how far it has come."""
+    """Job descriptions of one operation in the Spark UI, with its progress."""
 
     spark: SparkSession
     operation: str
@@ -44,13 +45,13 @@ class JobLabel(Struct):
     _so_far: str = ""
 
     def progress(self, done: int, total: int, what: str) -> None:
-        """A step is done: the next job's description says so."""
+        """Record a finished step in the description of the next job."""
         self._so_far = f", {done} of {total} {what} done"
         self.callback(done, total, what)
 
     @contextmanager
     def labelled(self, part: str) -> Iterator[None]:
-        """Jobs that are started meanwhile carry the label. A Connect client cannot name its jobs."""
+        """Label the jobs that are started in the block. A Connect client cannot label its jobs."""
         if not has_jvm(self.spark):
             yield
             return
@@ -66,7 +67,7 @@ class JobLabel(Struct):
 
 
 def on_workers(spark: SparkSession, parts: Sequence[bytes], work: Callable[[bytes], R]) -> list[R]:
-    """The work's result for each part, in order, each in a task of its own."""
+    """Run work for each part in a task of its own, and return the results in order."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -82,7 +83,7 @@ def on_workers(spark: SparkSession, parts: Sequence[bytes], work: Callable[[byte
 
 
 def run_tasks(label: JobLabel, tasks: Sequence[Task[R]], part: str) -> Iterator[R]:
-    """Run each task in a Spark task of its own. If the job fails, the results that there are come before the error."""
+    """Run each task in a Spark task. If the job fails, available results come before the error."""
     accumulator = results_accumulator(label.spark)
 
     def work(task: bytes) -> R:
@@ -102,7 +103,7 @@ def run_tasks(label: JobLabel, tasks: Sequence[Task[R]], part: str) -> Iterator[
 
 
 _FULL_BYTES = 256 << 20
-"""What one task reads when it verifies every byte."""
+"""Bytes that one task reads when every byte is verified."""
 
 
 def merge(
@@ -251,7 +252,7 @@ def verify(
 
 
 def _pieces(task: VerifyTask) -> Iterable[VerifyTask]:
-    """The splits of a task in parts that take about as long as each other: with `full`, bytes are what counts."""
+    """Divide splits into parts of about equal duration: with `full`, bytes count."""
     if not task.full:
         return [task]
     parts: list[list[int]] = []

@@ -1,10 +1,9 @@
-"""Writing a DataFrame: checked on the driver, written by tasks, committed once by the driver.
+"""Write a DataFrame: checked on the driver, written by tasks, committed once by the driver.
 
-A write from Spark, whichever way it came, is a `RowWrite`: planned here, run by tasks, finished by one commit. A table that
-does not exist yet is created by the commit, not by the plan: a job that fails leaves nothing behind.
-
-Rows are spread over the tasks of a write so that few large splits come out and every core has work. What tasks have done
-is known to the driver even if their job fails.
+Every write from Spark is a `RowWrite`: planned here, executed by tasks, finished by one commit. The
+commit, not the plan, creates a missing table, so a failed job leaves nothing behind. Rows are
+distributed over tasks so that few large splits result and every core has work. The driver knows the
+splits of finished tasks even if the job fails.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _TARGET_SIZE = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
 
 @contextmanager
 def spread(df: DataFrame, partition_columns: Sequence[str], settings: SparkWriteSettings) -> Iterator[DataFrame]:
-    """The rows in tasks of about the target size, while the block runs."""
+    """Distribute the rows to tasks of about the target size for the duration of the block."""
     if not settings.optimize or settings.distribution == "none":
         yield df
     elif partition_columns:
@@ -58,10 +57,11 @@ def spread(df: DataFrame, partition_columns: Sequence[str], settings: SparkWrite
 
 @contextmanager
 def _rebalanced(df: DataFrame, partition_columns: Sequence[str], target_bytes: int) -> Iterator[DataFrame]:
-    """The rows with those of a partition brought together: else every task writes a small split for every partition.
+    """Return the rows repartitioned by partition; otherwise every task would write a small split
+    for every partition.
 
-    Spark knows the sizes only once it has shuffled, and takes the target size from the session: it is set there while
-    the write runs.
+    Spark knows the sizes only after the shuffle, and takes the target size from the session, where
+    it is set during the write.
     """
     spark = df.sparkSession
     before = spark.conf.get(_TARGET_SIZE, None)
@@ -76,9 +76,10 @@ def _rebalanced(df: DataFrame, partition_columns: Sequence[str], target_bytes: i
 
 
 def _in_fewer_tasks(df: DataFrame, target_bytes: int) -> DataFrame:
-    """The rows without a shuffle, but in no more tasks than their size or the cores ask for.
+    """Return the rows without a shuffle in at most as many tasks as their size or the cores
+    require.
 
-    Spark's guess of the size errs on the large side, and then there are as many tasks as before.
+    Spark overestimates the size, in which case there are as many tasks as before.
     """
     spark = df.sparkSession
     if not has_jvm(spark):
@@ -92,14 +93,16 @@ def _in_fewer_tasks(df: DataFrame, target_bytes: int) -> DataFrame:
 
 
 def _repartition_number(plan: Any) -> int | None:
-    """The number of a repartition() or coalesce() that the rows come from, which a further coalesce() would replace."""
+    """Return the number of a repartition() or coalesce() of the rows, which a further coalesce()
+    would override.
+    """
     while plan.nodeName() == "Project":
         plan = plan.children().head()
     return int(plan.numPartitions()) if plan.nodeName() == "Repartition" else None
 
 
 def results_accumulator(spark: SparkSession) -> Accumulator[list[Any]] | None:
-    """A list that tasks add to. None in a Connect session, which has nothing of the kind."""
+    """Create a list that tasks append to, or None in a Connect session, which does not support it."""
     return spark.sparkContext.accumulator([], _Lists()) if has_jvm(spark) else None
 
 
@@ -136,14 +139,16 @@ def plan_table_write(
 
 
 def finish(write: RowWrite, added: Sequence[AddAction], *, application: str | None) -> int | None:
-    """Commit what the tasks wrote; returns the version, None if there was nothing to do or it was done before."""
+    """Commit what the tasks wrote. Returns the version, or None if there was nothing to do or it
+    was done before.
+    """
     log = open_log(write.spec.url, write.options)
     _, version = finish_rows(log, write, added, parameters={"sparkApplicationId": application} if application else {})
     return version
 
 
 def abandon(write: RowWrite, added: Sequence[AddAction]) -> bool:
-    """Delete what tasks wrote, unless it may be committed; returns whether it was deleted."""
+    """Delete what tasks wrote, unless it may be committed. Returns whether it was deleted."""
     return abandon_rows(open_log(write.spec.url, write.options), write, added)
 
 
@@ -218,7 +223,7 @@ def write(
 
 
 def task_splits(df: DataFrame, plan: RowWrite, settings: Mapping[str, object]) -> list[AddAction]:
-    """The rows as splits that tasks have written; none of them is part of the table yet."""
+    """Return the splits that tasks have written. They are not part of the table yet."""
     table = (plan.new_metadata or plan.table).configuration
     spreading = config.resolve(options=settings, table=table).group(SparkWriteSettings)
     names = column_names(plan.schema_json)
@@ -227,13 +232,17 @@ def task_splits(df: DataFrame, plan: RowWrite, settings: Mapping[str, object]) -
 
 
 def run_write(df: DataFrame, plan: RowWrite, settings: Mapping[str, object]) -> int | None:
-    """Write the rows of a planned write and commit them; returns the version, None if nothing was to be done."""
+    """Write the rows of a planned write and commit them. Returns the version, or None if nothing
+    changed.
+    """
     added = task_splits(df, plan, settings)
     return finish(plan, added, application=df.sparkSession.conf.get("spark.app.id", None))
 
 
 def _dynamic(argument: bool | None, settings: dict[str, object]) -> bool | None:
-    """Whether partitions are overwritten dynamically, as the caller says; the option is taken out of the settings."""
+    """Return the caller's choice of dynamic partition overwrite; the option is removed from the
+    settings.
+    """
     keys = [key for key in settings if key.lower() == OVERWRITE_MODE.lower()]
     option = [parse_mode(str(settings.pop(key)), key=OVERWRITE_MODE) for key in keys]
     if argument is not None and any(dynamic not in (None, argument) for dynamic in option):
@@ -250,7 +259,7 @@ def _names(columns: str | Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 def _run_tasks(spark: SparkSession, rows: DataFrame, write: RowWrite) -> list[AddAction]:
-    """Run the tasks. If one fails, what the others wrote is deleted: nobody can have committed it."""
+    """Run the tasks. If one fails, the splits of the others are deleted."""
     check_workers(spark)
     accumulator = results_accumulator(spark)
     try:

@@ -1,5 +1,5 @@
 """The data source `format("indextables")`: reader, writer and streams behind Spark's Python API.
 
-Everything here runs in Python processes that Spark starts: the planner's, which see options and environment alone, and the
-tasks', which see the session's settings too. Values go between them by pickle.
+This code runs in Python processes that Spark starts: planners, which see only options and
+environment, and tasks, which also see the session's settings. Values are pickled between them.
 """

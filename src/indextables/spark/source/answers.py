@@ -1,6 +1,7 @@
-"""Small answers: how much a read returns, and the answer itself where it is so little that the driver gives it.
+"""Small results: the size of a read, and its rows if the driver can return them itself.
 
-What Spark aggregates each task does over its rows: groups by whole columns, and count, min, max or sum of others.
+Aggregations that Spark pushes down are computed per task: groups by whole columns, with count, min,
+max or sum.
 """
 
 from __future__ import annotations
@@ -22,20 +23,22 @@ from indextables.splits.read.table_split import SplitEntry
 from indextables.splits.search.match import open_query
 
 DRIVER_SPLITS = 8
-"""Up to so many splits the driver does the work itself: starting tasks would take longer."""
+"""Up to this many splits the driver does the work itself, because starting tasks takes longer."""
 DRIVER_ROWS = 100_000
-"""Up to so many rows the driver hands over as they are; ten times as many it counts and adds up."""
+"""Up to this many rows the driver returns them itself; it counts and sums up ten times as many."""
 DRIVER_BYTES = 8 << 20
 _SAMPLE = 64
 _TEXT_BYTES = 20
 _NUMBER_BYTES = 8
 _COUNT, _SUM = "count", "sum"
 _UNITS = {"count": "sum", "sum": "sum", "min": "min", "max": "max"}
-"""How the results of parts become one."""
+"""How the results of parts are combined."""
 
 
 class AnswerSize(Struct, frozen=True):
-    """What a read returns: rows and bytes, as far as they are known (-1: not looked at), and whether that is little."""
+    """Size of a read in rows and bytes, as far as known (-1: not determined), and whether it is
+    small.
+    """
 
     rows: int
     bytes: int
@@ -53,7 +56,7 @@ class PushedAggregation(Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str | None, schema: pa.Schema) -> PushedAggregation | None:
-        """An aggregation as the extension tells it (`java/PushedAggregation.java`)."""
+        """Parse an aggregation of the extension (`java/PushedAggregation.java`)."""
         if text is None:
             return None
         told = json.loads(text)
@@ -65,16 +68,16 @@ class PushedAggregation(Struct, frozen=True):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that are read for it."""
+        """Return the columns that are read for it."""
         return tuple(dict.fromkeys([*self.by, *(name for _, name in self.functions if name is not None)]))
 
     @property
     def only_counts(self) -> bool:
-        """Whether nothing is asked but how many rows there are."""
+        """Return whether only row counts are requested."""
         return not self.by and all(function == (_COUNT, None) for function in self.functions)
 
     def of(self, task: ScanTask) -> pa.Table:
-        """The aggregation of a task's rows: a row for each group, keys first. Without keys it is one row."""
+        """Aggregate a task's rows: a row for each group, keys first. Without keys it is one row."""
         if self.only_counts:
             return pa.table([pa.array([task.count()])] * len(self.functions), self._names)
         schema = pa.schema([task.plan.names.logical.field(name).remove_metadata() for name in self.columns])
@@ -106,7 +109,7 @@ class PushedAggregation(Struct, frozen=True):
 
 
 def _aggregated(table: pa.Table, keys: int, steps: Sequence[tuple[str, int | None]]) -> pa.Table:
-    """The first columns as groups, and the results of functions over columns by their places, in order."""
+    """Group by the first columns, and return the results of functions over columns in order."""
     names = table.column_names
     # Of all rows there is one count, however often it is asked for.
     asked = [*dict.fromkeys((names[place], function) for function, place in steps if place is not None)]
@@ -118,7 +121,7 @@ def _aggregated(table: pa.Table, keys: int, steps: Sequence[tuple[str, int | Non
 
 
 def _summed(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Values in a type in which no sum overflows."""
+    """Return values in a type in which no sum overflows."""
     if pa.types.is_floating(column.type):
         return column.cast(pa.float64())
     if pa.types.is_integer(column.type):
@@ -127,7 +130,7 @@ def _summed(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _large(batches: Iterable[pa.RecordBatch], rows: int = 1 << 16) -> Iterable[pa.RecordBatch]:
-    """The same rows in batches that are worth the work."""
+    """Combine small batches."""
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         waiting.append(batch)
@@ -147,7 +150,7 @@ def answer_size(
     most_splits: int,
     thorough: bool,
 ) -> AnswerSize:
-    """How much a read returns. Many splits are looked into only where somebody wants to know (`thorough`)."""
+    """Return the size of a read. Many splits are opened only if `thorough`."""
     few = len(plan.splits) <= most_splits
     if not few and not thorough:
         return AnswerSize(-1, -1, small=False)
@@ -166,9 +169,9 @@ def answer_size(
 
 
 def estimated_rows(plan: ScanPlan) -> int:
-    """How many rows match, at most: as the index tells without reading rows. Of many splits some are asked.
+    """Return an upper estimate of the matching rows from the index.
 
-    A split that was not asked is taken to hold the largest share of matches that was seen.
+    Of many splits a sample is read; the others are assumed to have its largest share of matches.
     """
     task = ScanTask(plan)
     step = -(-len(plan.splits) // _SAMPLE)
@@ -192,7 +195,7 @@ def _matches(task: ScanTask, entry: SplitEntry) -> int:
 
 
 def row_bytes(columns: StructType, plan: ScanPlan) -> int:
-    """What a row of some columns takes in memory; of texts, as far as the size of the splits tells."""
+    """Return the memory per row of some columns; for texts estimated from split sizes."""
     texts = sum(field.dataType.typeName() not in _NUMBERS for field in columns)
     rows = sum(entry.num_records or 0 for entry in plan.splits)
     of_split = 2 * sum(entry.size for entry in plan.splits) // rows if rows else 0
@@ -218,7 +221,7 @@ _NUMBERS = {
 
 
 def as_stream(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> bytes:
-    """Batches as one stream of Arrow."""
+    """Return batches as one Arrow stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
         for batch in batches:
@@ -228,13 +231,13 @@ def as_stream(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> bytes:
 
 
 def is_null_free(files: pa.Table, column: str) -> bool:
-    """Whether the log says that no row of any file has a null in a column."""
+    """Return whether the log shows that no file has a null in a column."""
     counts = [json.loads(stats or "{}").get("nullCount", {}).get(column) for stats in files["stats"].to_pylist()]
     return all(count == 0 for count in counts)
 
 
 def check_sum(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Results in the types that Spark expects; a sum that does not fit is the error that Spark has for it."""
+    """Return results in Spark's types. An overflowing sum raises Spark's error."""
     columns = []
     for column, field in zip(table.columns, schema, strict=True):
         try:

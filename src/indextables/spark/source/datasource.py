@@ -1,7 +1,8 @@
-"""The data source `format("indextables")`: the class that Spark knows, and DataFrames and streams over it.
+"""The data source `format("indextables")`: the class that Spark loads, and DataFrames and streams
+over it.
 
-The class takes options and gives a reader or a writer. Callers who have opened a table know which columns a read returns, so
-that Spark need not ask.
+The class converts options to a reader or a writer. Callers with an open table pass the columns of a
+read, so that Spark does not ask for them.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ class DefaultSource(DataSource):
 
     @plain_errors
     def schema(self) -> StructType:
-        """The columns that a read returns. Spark keeps this object for the frame, which stays at the version seen here."""
+        """Return the columns of a read. Spark keeps this object for the frame, which stays at this
+        version.
+        """
         options = self._parsed()
         table = open_table(options, options.required_path())
         self._frame = Frame.of(table)
@@ -97,13 +100,14 @@ FORMATS = (
 )
 """Names of the format: ours, and those that jobs for IndexTables for the JVM have."""
 _sessions_with_source: WeakSet[SparkSession] = WeakSet()
-"""Sessions that know the data source."""
+"""Sessions in which the data source is registered."""
 
 
 def register_source(spark: SparkSession) -> None:
-    """Make `format("indextables")` known to a session.
+    """Register `format("indextables")` in a session.
 
-    Spark finds it without this too. But then the session's `spark.indextables.*` settings do not reach its planner.
+    Spark also finds it without registration, but then the session's `spark.indextables.*` settings
+    do not reach its planner.
     """
     if spark in _sessions_with_source:
         return
@@ -120,7 +124,9 @@ def register_source(spark: SparkSession) -> None:
 
 
 def source_frame(spark: SparkSession, path: str, schema: StructType, options: Mapping[str, str]) -> DataFrame:
-    """What `spark.read.format("indextables")` returns for these options. Spark need not ask Python for the schema."""
+    """Return what `spark.read.format("indextables")` returns for these options, without asking
+    Python for the schema.
+    """
     if not has_jvm(spark):
         return spark.read.format("indextables").options(**options).load(path)
     register_source(spark)
@@ -213,7 +219,9 @@ def write_stream(
 
 
 def _tell_session(spark: SparkSession) -> None:
-    """Spark looks for a data source in the session of its own thread, and a new thread of Python has none there."""
+    """Set the session of this thread, in which Spark looks for a data source; a new Python thread
+    has none.
+    """
     jvm: Any = spark._jvm
     sessions = jvm.org.apache.spark.sql.classic.SparkSession
     if sessions.getActiveSession().isEmpty():

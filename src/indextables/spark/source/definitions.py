@@ -1,8 +1,9 @@
-"""What CREATE, REPLACE and ALTER TABLE say, as the catalog in Spark's driver hands it over (`java/TableDefinition.java`).
+"""Definitions of CREATE, REPLACE and ALTER TABLE from the catalog in Spark's driver
+(`java/TableDefinition.java`).
 
-TBLPROPERTIES and OPTIONS hold settings of the table (how its columns are indexed) and words of users, which are kept beside
-them. A key that can only be a slip for a setting is refused, and so is what another format would understand: nothing that
-is said of a table may do nothing in silence.
+TBLPROPERTIES and OPTIONS contain table settings (how columns are indexed) and user properties,
+which are stored next to them. Misspelt settings are refused, and so are options of other formats,
+so that nothing is ignored silently.
 """
 
 from __future__ import annotations
@@ -46,14 +47,16 @@ class TableDefinition(Struct, frozen=True):
     description: str | None = None
     mode: str = "create"
     like: str | None = None
-    """The path of the table whose index the new one gets."""
+    """The path of the table whose index settings the new one gets."""
     text: tuple[str, ...] = ()
     substring: tuple[str, ...] = ()
-    """Columns that are searched by their words, and columns whose parts are indexed."""
+    """Columns that are searched by words, and columns whose parts are indexed."""
 
     @classmethod
     def parse(cls, text: str | Mapping[str, Any]) -> TableDefinition:
-        """A definition from its JSON; what cannot be done is an error that names what can."""
+        """Parse a definition from JSON. Unsupported parts raise an error that names the supported
+        ones.
+        """
         document: Mapping[str, Any] = json.loads(text) if isinstance(text, str) else text
         schema = StructType.fromJson(json.loads(document["schema"]))
         for name in document.get("computed", ()):
@@ -88,7 +91,7 @@ class TableDefinition(Struct, frozen=True):
         )
 
     def plan(self, settings: Mapping[str, object]) -> RowWrite:
-        """The first rows of the table that is defined; it is checked against what is there."""
+        """Plan the first rows of the defined table, checked against an existing one."""
         like = {} if self.like is None else _definition_of(Table.open(self.like, options=settings))
         schema, chosen = arrow_schema(self.schema), {}
         if self.text or self.substring:
@@ -106,7 +109,7 @@ class TableDefinition(Struct, frozen=True):
         )
 
     def create(self, settings: Mapping[str, object]) -> Table:
-        """Create or replace the table, without rows."""
+        """Create or replace the table without rows."""
         if self.mode == "adopt":
             existing = self._existing(settings)
             if existing is not None:
@@ -122,7 +125,7 @@ class TableDefinition(Struct, frozen=True):
         return Table.open(self.path, options=settings)
 
     def _existing(self, settings: Mapping[str, object]) -> Table | None:
-        """The table that is at the place already, if what is said of it is true."""
+        """Return the existing table at the path, if the definition matches it."""
         try:
             table = Table.open(self.path, options=settings)
         except TableNotFoundError:
@@ -162,12 +165,14 @@ def _index_columns(given: Mapping[str, str], word: str) -> tuple[str, ...]:
 
 
 def plan_defined_write(definition: TableDefinition, settings: Mapping[str, object]) -> RowWrite:
-    """The rows of a CREATE or REPLACE ... AS SELECT."""
+    """Plan the rows of a CREATE or REPLACE ... AS SELECT."""
     return definition.plan(settings)
 
 
 def table_properties(given: Mapping[str, str], columns: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Settings of the table and words of users, told apart. Spark gives OPTIONS twice, with and without a prefix."""
+    """Separate table settings and user properties. Spark passes OPTIONS twice, with and without a
+    prefix.
+    """
     settings: dict[str, str] = {}
     words: dict[str, str] = {}
     for key, value in given.items():
@@ -195,7 +200,7 @@ def table_properties(given: Mapping[str, str], columns: Sequence[str]) -> tuple[
 
 
 def shown_properties(table: Table) -> dict[str, str]:
-    """What SHOW TBLPROPERTIES says: settings that the table carries and words of users."""
+    """Return the properties of SHOW TBLPROPERTIES: stored settings and user properties."""
     configuration = table.metadata.configuration or {}
     properties = {key: value for key, value in configuration.items() if not key.startswith(KEY_PREFIX)}
     if table.metadata.description:
@@ -204,7 +209,7 @@ def shown_properties(table: Table) -> dict[str, str]:
 
 
 def _definition_of(table: Table) -> dict[str, object]:
-    """The settings that a table carries, for one that is made like it."""
+    """Return the settings of a table for one that is created like it."""
     return dict(config.settings_of_table(table.metadata.configuration or {}))
 
 

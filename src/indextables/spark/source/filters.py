@@ -1,14 +1,14 @@
-"""Filters that Spark hands over with a scan: as conditions of the table's own kind, and over match columns.
+"""Filters that Spark pushes into a scan: as table predicates, and over match columns.
 
-What is understood here means exactly what it means in Spark, which then need not apply it again where it is told so. The
-rest is left out: the scan then returns more rows than it must, and Spark filters them. (`java/FilterJson.java` writes the
-JSON.)
+A supported filter means exactly what it means in Spark, which need not apply it again. Others are
+left out: the scan returns more rows, and Spark filters them (`java/FilterJson.java` writes the
+JSON).
 
-A match column says of every row whether a search finds it, for searches that are no condition of their own (under OR, in
-CASE ...). The scan finds the rows of each search by the index, and returns with each row whether it is among them. Filters
-over match columns and columns of the table together (`_match_0 OR level = 'ERROR'`) are decided here too, so that no other
-rows are read: each part by the index or by its own columns, with NOT carried down to the parts, where SQL's null is still
-known.
+A match column holds for every row whether a search finds it, for searches below OR, in CASE and
+similar. The scan finds the rows of each search by the index and returns the columns. Filters over
+match columns and table columns together (`_match_0 OR level = 'ERROR'`) are evaluated here too, so
+that no other rows are read: each part by the index or by its columns, with NOT pushed down to the
+parts, where SQL's null is still known.
 """
 
 from __future__ import annotations
@@ -73,15 +73,17 @@ _VALUES: Mapping[str, Callable[[str], Any]] = {
 
 
 class _NotSayableError(Exception):
-    """A filter that has no form as a predicate of the table."""
+    """A filter without an equivalent table predicate."""
 
 
 def parse_filters(
     text: str | None, schema: pa.Schema, exact: str | None = None, *, exactly: bool = False
 ) -> list[Predicate]:
-    """Those of some filters, given as JSON, that can be said of a table's columns; `exactly` refuses to leave one out.
+    """Convert filters from JSON to predicates over a table's columns; with `exactly` all must be
+    convertible.
 
-    `exact` marks with a `y` each that Spark does not apply again: `ReadRequest.exact_filters` has told it that the scan does.
+    `exact` marks with `y` each filter that Spark does not apply again, because
+    `ReadRequest.exact_filters` reported it as applied.
     """
     predicates = []
     for number, node in enumerate(json.loads(text) if text else []):
@@ -156,13 +158,15 @@ def _literal(node: Any) -> Literal:
 
 
 _PLAIN = "/=:@!$&'()*+,;~"
-"""Characters that a path has in a URL as they are, as Spark writes it."""
+"""Characters that a path keeps in a URL, as Spark writes it."""
 PLACE = "_metadata"
-"""The column that says where rows lie."""
+"""The column with the locations of rows."""
 
 
 class Condition(Struct, frozen=True):
-    """A filter as a tree: `kind` is and, or, match (`name`) or rows (`predicate`); `negated` where NOT came down to it."""
+    """A filter as a tree: `kind` is and, or, match (`name`) or rows (`predicate`); `negated` if NOT
+    was pushed down to it.
+    """
 
     kind: str
     parts: tuple[Condition, ...] = ()
@@ -177,15 +181,17 @@ class MatchColumns(Struct, frozen=True):
     queries: Mapping[str, Query]
     conditions: tuple[Condition, ...] = ()
     places: tuple[str, ...] = ()
-    """What is wanted of the place of each row, as Spark's own scan tells it in the column `_metadata`."""
+    """Requested fields of each row's location, as in the column `_metadata` of Spark's own scan."""
     folder: str = ""
-    """Where the table is."""
+    """The table's location."""
     times: Mapping[str, int] = {}
     """When each split was written, in milliseconds since 1970."""
 
     @classmethod
     def parse(cls, text: str, fields: QueryFields, *, now_ms: int) -> MatchColumns:
-        """As the extension tells them (`java/MatchRule.java`): name, function, column or null, query."""
+        """Parse the extension's form (`java/MatchRule.java`): name, function, column or null,
+        query.
+        """
         queries = {}
         for name, *operator in json.loads(text):
             query = searched([SearchOperator(*operator)], None, fields, now_ms=now_ms)
@@ -194,7 +200,9 @@ class MatchColumns(Struct, frozen=True):
         return cls(queries)
 
     def condition(self, node: Any, schema: pa.Schema, *, negated: bool = False) -> Condition | None:
-        """A filter (see `filters.py`) that mentions match columns, as a tree; None if Spark must decide it."""
+        """Convert a filter that mentions match columns to a tree, or return None if Spark must
+        evaluate it.
+        """
         if not isinstance(node, list) or not self.mentioned(node):
             found = parse_filters(json.dumps([node]), schema) if isinstance(node, list) else []
             if not found:
@@ -220,15 +228,15 @@ class MatchColumns(Struct, frozen=True):
         return Condition("match", name=name, negated=negated == truth)
 
     def mentioned(self, node: Any) -> bool:
-        """Whether a filter mentions a match column."""
+        """Return whether a filter mentions a match column."""
         return bool(_names(node) & set(self.queries))
 
     def with_filters(
         self, text: str | None, exact: str | None, schema: pa.Schema, *, by_rows: Collection[str] = ()
     ) -> MatchColumns:
-        """The same with those of some filters that mention match columns and that can be decided here.
+        """Return the same with the filters over match columns that can be evaluated here.
 
-        `by_rows` are the sorts of conditions over texts that no index is asked about.
+        `by_rows` are the kinds of text conditions that the index must not answer.
         """
         conditions = []
         for number, node in enumerate(json.loads(text or "[]")):
@@ -241,14 +249,14 @@ class MatchColumns(Struct, frozen=True):
         return replace(self, conditions=tuple(conditions))
 
     def under(self, names: ColumnNames) -> MatchColumns:
-        """The same in the splits' names of columns."""
+        """Return the same with physical column names."""
         if names.same:
             return self
         queries = {name: physical_query(query, names) for name, query in self.queries.items()}
         return replace(self, queries=queries, conditions=tuple(_under(each, names) for each in self.conditions))
 
     def batches(self, task: ScanTask, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The rows of a task with some columns, match columns among them."""
+        """Yield the rows of a task with some columns, including match columns."""
         yield from self.under(task.plan.names)._batches(task, columns)
 
     def _batches(self, task: ScanTask, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -286,7 +294,7 @@ class MatchColumns(Struct, frozen=True):
             yield pa.record_batch(arrays, names=list(columns))
 
     def _places(self, entry: SplitEntry, rows: Rows) -> pa.Array:
-        """Where rows lie, in the words of Spark's own scan."""
+        """Return the locations of rows as Spark's own scan reports them."""
         url = join(self.folder, entry.path)
         local = parse_location(self.folder).kind == "local"
         known: dict[str, Any] = {
@@ -336,7 +344,7 @@ def _mask_of(split: TableSplit, rows: Rows) -> Mask:
 
 
 def _names(node: Any) -> set[str]:
-    """The names of the top-level columns that a filter mentions."""
+    """Return the top-level columns in a filter."""
     if isinstance(node, dict):
         return {node["column"][0]} if "column" in node else set()
     return set().union(*(_names(child) for child in node[1:])) if isinstance(node, list) else set()

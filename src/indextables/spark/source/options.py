@@ -1,6 +1,7 @@
-"""The options of the data source: a few of its own, and every setting. Spark hands them over with lower-case keys.
+"""Options of the data source: a few of its own, and every setting, with lower-case keys from Spark.
 
-`ReadRequest` is what a read asks for: which columns it returns, and whether its rows are ranked, scored or shown in snippets.
+`ReadRequest` is the parsed request of a read: its columns, and whether rows are ranked, scored or
+have snippets.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ T = TypeVar("T")
 SPARKS_OWN = frozenset({"path", "checkpointlocation", "queryname"}) | {
     *("owner", "provider", "location", "external", "is_managed_location", "comment", "collation", "table_type"),
 }
-"""Options that Spark itself reads and passes on, and the properties that it gives to catalog tables."""
+"""Options that Spark reads and passes on, and the properties of catalog tables."""
 OWN = (
     "query",
     "where",
@@ -96,7 +97,9 @@ _OWN = {name.lower(): name for name in OWN}
 
 
 class SourceOptions(Struct, frozen=True):
-    """The options of one read or write, told apart. Settings may hold credentials: they stay out of the repr."""
+    """The options of one read or write by kind. Settings may hold credentials and are not in the
+    repr.
+    """
 
     path: str | None
     own: Mapping[str, str]
@@ -107,7 +110,7 @@ class SourceOptions(Struct, frozen=True):
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
-        """Sort options; one that is neither ours nor a setting is an error with the nearest known names."""
+        """Sort options. An unknown one raises an error with the nearest known names."""
         own: dict[str, str] = {}
         settings: dict[str, str] = {}
         for key, value in options.items():
@@ -125,7 +128,7 @@ class SourceOptions(Struct, frozen=True):
         return cls(options.get("path") or options.get("location"), own, settings)
 
     def required_path(self, schema_path: str | None = None) -> str:
-        """The table's path, or an error that says how to give one."""
+        """Return the table's path, or raise an error that explains how to pass one."""
         if self.path or schema_path:
             return str(self.path or schema_path)
         raise InvalidInputError(
@@ -135,29 +138,29 @@ class SourceOptions(Struct, frozen=True):
         )
 
     def text(self, name: str) -> str | None:
-        """An option as it stands; an empty one counts as not given."""
+        """Return an option as text; an empty one counts as missing."""
         return self.own.get(name) or None
 
     def number(self, name: str, low: int = 0) -> int | None:
-        """A whole number."""
+        """Return an integer option."""
         return self._parsed(name, integer(low).parse, f"a whole number, at least {low}")
 
     def version(self, name: str) -> int | Literal["latest"] | None:
-        """A version by its number, or the word `latest`."""
+        """Return a version number, or the word `latest`."""
         if (self.text(name) or "").strip().lower() == "latest":
             return "latest"
         return self._parsed(name, integer(0).parse, "a version from 0 up, or latest")
 
     def flag(self, name: str) -> bool:
-        """True or false, false if not given."""
+        """Return a boolean option; False if missing."""
         return bool(self._parsed(name, parse_bool, "true or false"))
 
     def size(self, name: str) -> int | None:
-        """A number of bytes."""
+        """Return an option as a number of bytes."""
         return self._parsed(name, parse_size, "bytes, or a text such as 512M")
 
     def names(self, name: str) -> tuple[str, ...] | None:
-        """A list of names: a JSON list, or names separated by commas."""
+        """Return a list of names: a JSON list, or names separated by commas."""
         return self._parsed(name, parse_names, "names separated by commas, or a JSON list of names")
 
     def _parsed(self, name: str, parse: Callable[[Any], T], allowed: str) -> T | None:
@@ -172,7 +175,7 @@ class SourceOptions(Struct, frozen=True):
 
 
 def parse_names(text: str) -> tuple[str, ...]:
-    """Names from a JSON list or a comma-separated text."""
+    """Parse names from a JSON list or a comma-separated text."""
     if text.lstrip().startswith("["):
         names = json.loads(text)
         if not all(isinstance(name, str) for name in names):
@@ -182,7 +185,9 @@ def parse_names(text: str) -> tuple[str, ...]:
 
 
 def with_column_case(settings: Mapping[str, str], columns: Iterable[str]) -> dict[str, str]:
-    """The settings with the column names of per-column keys as the schema spells them: Spark has lowered their case."""
+    """Return settings whose per-column keys have the schema's spelling, because Spark lower-cases
+    them.
+    """
     spelling = {name.lower(): name for name in columns}
     result = {}
     for key, value in settings.items():
@@ -212,7 +217,7 @@ def _check_known(settings: Mapping[str, str]) -> None:
 
 
 class ReadRequest(Struct, frozen=True):
-    """The options of a read, parsed."""
+    """The parsed options of a read."""
 
     query: str | None
     where: str | None
@@ -229,13 +234,14 @@ class ReadRequest(Struct, frozen=True):
     order: tuple[str, str, str] | None = None
     rows: int | None = None
     matches: str | None = None
-    """What the extension found in the plan around the read: search operators; filters as JSON, and which of them Spark
-    leaves to the scan; an aggregation; an order (column, direction, nulls) and how many rows are wanted. The last three
-    only save work: Spark sorts and cuts off what it gets once more."""
+    """What the extension found in the plan around the read: search operators; filters as JSON, and
+    which of them Spark leaves to the scan; an aggregation; an order (column, direction, nulls) and
+    a row limit. The last three only save work: Spark sorts and limits again.
+    """
 
     @classmethod
     def parse(cls, options: SourceOptions) -> ReadRequest:
-        """Read the options; what makes no sense together is an error."""
+        """Parse the options; contradictory ones raise an error."""
         request = cls(
             query=options.text("query"),
             where=options.text("where"),
@@ -268,11 +274,13 @@ class ReadRequest(Struct, frozen=True):
 
     @property
     def searches(self) -> bool:
-        """Whether rows are ranked or come with something that only a search knows."""
+        """Return whether rows are ranked or have columns that only a search provides."""
         return self.query is not None and (self.limit is not None or self.score or self.snippet is not None)
 
     def schema(self, table: Table) -> StructType:
-        """The columns that the read returns, with the table's path where Spark will have lost the options."""
+        """Return the columns of the read, with the table's path where Spark will have lost the
+        options.
+        """
         aggregations = self.aggregations(table)
         if aggregations is not None:
             columns = result_schema(aggregations)
@@ -300,7 +308,7 @@ class ReadRequest(Struct, frozen=True):
         return parse_spec(spec, table.schema, json_columns(table.handle))
 
     def check(self, table: Table) -> None:
-        """Refuse what cannot be understood or answered, without looking for the splits that may hold the rows."""
+        """Refuse a request that cannot be parsed or answered, without pruning splits."""
         schema = table.schema
         query, where = self._conditions(table)
         columns = output_columns(schema, schema.names if self.columns is None else self.columns)
@@ -309,12 +317,12 @@ class ReadRequest(Struct, frozen=True):
             SearchRequest(query, tuple(columns), where, self.limit, score=self.score, snippet=snippet).check(schema)
 
     def plan(self, table: Table, columns: Sequence[str] | None, *, order_by: str | None = None) -> ScanPlan:
-        """The scan that finds the rows."""
+        """Plan the scan that finds the rows."""
         query, where = self._conditions(table)
         return plan_scan(table.handle, query=query, where=where, columns=columns, order_by=order_by)
 
     def first(self, table: Table, columns: Sequence[str]) -> TableSearch | None:
-        """The search for the first rows by a column; None if nothing but all rows will do."""
+        """Return the search for the first rows by a column, or None if all rows are needed."""
         if self.order is None or self.rows is None or self.best is not None:
             return None
         name, direction, nulls = self.order
@@ -329,11 +337,11 @@ class ReadRequest(Struct, frozen=True):
 
     @property
     def best(self) -> int | None:
-        """How many rows are wanted where the best of a search, or any, will do."""
+        """Return how many rows are needed if the best of a search, or any, suffice."""
         return self.rows if self.order is None or self.order[0] == SCORE else None
 
     def ranked(self, table: Table, columns: Sequence[str]) -> TableSearch:
-        """The rows that the search operators find, with what only a search knows of them."""
+        """Return the rows of the search operators, with the columns that only a search provides."""
         plan = self.plan(table, [name for name in columns if name not in (SCORE, SNIPPET)])
         snippet = None
         if SNIPPET in columns:
@@ -349,13 +357,15 @@ class ReadRequest(Struct, frozen=True):
         return TableSearch.of(plan, limit=self.best, score=SCORE in columns, snippet=snippet)
 
     def search(self, table: Table, columns: Sequence[str]) -> TableSearch:
-        """The search that finds the rows, for columns that may be its score and its snippet."""
+        """Return the search that finds the rows, with score and snippet columns."""
         plan = self.plan(table, [name for name in columns if name not in (SCORE, SNIPPET)])
         snippet = None if self.snippet is None or SNIPPET not in columns else Snippet(self.snippet)
         return TableSearch.of(plan, limit=self.limit, score=SCORE in columns, snippet=snippet)
 
     def _conditions(self, table: Table) -> tuple[Query | None, Predicate | None]:
-        """What rows must match: the query with the search operators, and the condition with the filters."""
+        """Return query and predicate of the read: the query with search operators, the condition
+        with filters.
+        """
         text, exact = self._own_filters(table)
         filters = parse_filters(text, table.schema, exact)
         if self.where is not None:
@@ -377,7 +387,7 @@ class ReadRequest(Struct, frozen=True):
         return None if query is None else physical_query(query, names), where
 
     def match_columns(self, table: Table) -> MatchColumns | None:
-        """The columns that say whether a row matches a search, with the filters over them."""
+        """Return the columns that hold whether a row matches a search, with the filters over them."""
         if self.matches is None:
             return None
         viewed, told = table.handle.viewed, self.matches
@@ -392,7 +402,9 @@ class ReadRequest(Struct, frozen=True):
         return found.with_filters(self.filters, self.exact, table.schema, by_rows=by_rows)
 
     def exact_filters(self, table: Table) -> str:
-        """A letter for each filter: y for those that the read applies exactly as Spark would."""
+        """Return a letter for each filter: y for those that the read applies exactly as Spark
+        would.
+        """
         columns, letters = self.match_columns(table), []
         for node in json.loads(self.filters or "[]"):
             known = parse_filters(json.dumps([node]), table.schema)
@@ -400,7 +412,7 @@ class ReadRequest(Struct, frozen=True):
         return "".join(letters)
 
     def _own_filters(self, table: Table) -> tuple[str | None, str | None]:
-        """The filters over columns of the table alone, and their letters."""
+        """Return the filters over table columns alone, and their letters."""
         columns = self.match_columns(table) if self.filters else None
         if columns is None:
             return self.filters, self.exact
@@ -410,6 +422,8 @@ class ReadRequest(Struct, frozen=True):
         return json.dumps([nodes[number] for number in own]), exact
 
     def _fields(self, table: Table) -> QueryFields:
-        """The columns as queries name them: in people's names, even where those around them are the splits'."""
+        """Return the columns as queries name them: by logical names, even if the read has physical
+        ones.
+        """
         named = table.handle.viewed or table.handle
         return QueryFields.of(named.logical_columns, named.settings)

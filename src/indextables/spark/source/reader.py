@@ -1,7 +1,7 @@
 """The batch reader: the planner prunes and groups splits, each task searches and reads its group.
 
-Groups are large enough for each task to be worth starting, and enough of them for all cores to have work. Our splits, which
-are Parquet files, are told from the bundles of other engines, which Spark cannot read.
+Groups are large enough for the start of a task to pay, and numerous enough to use all cores. Our
+splits are Parquet files; bundles of other engines are not, and Spark cannot read them.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ _THREADS = 16
 
 
 def parquet_splits(table: Table, files: pa.Table, *, whole: bool = False) -> pa.BooleanArray:
-    """Which files are Parquet, so that Spark can read them itself; with `whole` only those without a deletion vector.
+    """Return which files are Parquet; with `whole` only those without a deletion vector.
 
-    The log tells for those that we wrote; of the others the last bytes are read.
+    The log decides for our files; the last bytes of others are read.
     """
     parquet = pc.fill_null(pc.match_substring(files["stats"], '"nullCount"'), False).to_numpy().copy()
     doubtful = np.flatnonzero(~parquet)
@@ -73,24 +73,25 @@ def parquet_splits(table: Table, files: pa.Table, *, whole: bool = False) -> pa.
 
 
 def splits_of_kind(table: Table, splits: Sequence[SplitEntry], kind: str) -> list[SplitEntry]:
-    """Those of some splits that are `parquet`, that are `foreign`, or that are `foreign or changed` (by a vector)."""
+    """Return the splits that are `parquet`, `foreign`, or `foreign or changed` (by a vector)."""
     files = table.files()
     ours = set(files["path"].filter(parquet_splits(table, files, whole=kind == "foreign or changed")).to_pylist())
     return [entry for entry in splits if (entry.path in ours) == (kind == "parquet")]
 
 
 SCAN_BYTES = 128 << 20
-"""What one task scans, as Spark itself cuts files."""
+"""Bytes that one task scans, equal to Spark's size of file partitions."""
 SEARCH_BYTES = 1 << 30
-"""What one task searches: of a split that is searched, only a small part is read."""
+"""Bytes that one task searches: only a small part of a searched split is read."""
 
 
 def task_groups(
     splits: Sequence[SplitEntry], *, per_task: int, searching: bool, parallelism: int | None = None, most: int = 0
 ) -> Iterator[tuple[SplitEntry, ...]]:
-    """The splits of each task, in order. `per_task` 0 goes by size, and by how many tasks run at once (`parallelism`).
+    """Divide splits into tasks, in order.
 
-    By size a task has at most `most` splits, where that is not 0.
+    `per_task` 0 divides by size and the number of concurrent tasks (`parallelism`), with at most
+    `most` splits per task unless that is 0.
     """
     if per_task:
         for start in range(0, len(splits), per_task):
@@ -110,22 +111,22 @@ def task_groups(
 
 
 class Frame(Struct, frozen=True):
-    """What a DataFrame was made of: a version of a table, and which table that was, whatever is at its path later."""
+    """The table and version of a DataFrame, independent of what is at the path later."""
 
     version: int
     table_id: str
 
     NEW: ClassVar[str] = "new"
-    """The option's value by which the extension asks for the frame to be told in the schema."""
+    """Option value with which the extension requests the frame in the schema."""
 
     @classmethod
     def of(cls, table: Table) -> Frame:
-        """The frame of an open table."""
+        """Return the frame of an open table."""
         return cls(table.version, table.metadata.id)
 
     @classmethod
     def parse(cls, text: str | None) -> Frame | None:
-        """A frame as the option tells it."""
+        """Parse a frame from its option."""
         if text is None or text == cls.NEW:
             return None
         version, _, table_id = text.partition("@")
@@ -135,7 +136,7 @@ class Frame(Struct, frozen=True):
         return f"{self.version}@{self.table_id}"
 
     def check(self, table: Table) -> None:
-        """ConflictError if a path has another table by now."""
+        """Raise ConflictError if another table is at the path now."""
         if table.metadata.id != self.table_id:
             raise ConflictError(
                 f"{table.path} is another table than the one that this DataFrame was made for: it was created anew.",
@@ -147,7 +148,7 @@ class Frame(Struct, frozen=True):
 
 
 def open_table(options: SourceOptions, path: str, frame: Frame | None = None) -> Table:
-    """The table of a read: at the version that its frame was made at, else at the one that the options ask for."""
+    """Open the table of a read at the version of its frame, or at the one in the options."""
     settings = dict(options.settings)
     frame = Frame.parse(options.text("frame")) or frame
     if frame is None:
@@ -165,7 +166,9 @@ def open_table(options: SourceOptions, path: str, frame: Frame | None = None) ->
 
 
 def _moment_of(text: str | None, settings: Mapping[str, object]) -> str | dt.datetime | None:
-    """The moment of a read; one that names no zone is one of the session's, as in `TIMESTAMP AS OF`."""
+    """Return the timestamp of a read; without a zone it is in the session's, as in `TIMESTAMP AS
+    OF`.
+    """
     if text is None:
         return None
     try:
@@ -175,7 +178,7 @@ def _moment_of(text: str | None, settings: Mapping[str, object]) -> str | dt.dat
 
 
 def _as_named(table: Table, options: SourceOptions) -> Table:
-    """The table with the names of columns that the read is in: Spark's own scan is in those of the splits."""
+    """Return the table with the column names of the read: Spark's own scan uses physical ones."""
     return Table(table.handle.physical_view()) if options.flag("physicalNames") else table
 
 
@@ -184,7 +187,7 @@ AnyScan = TypeVar("AnyScan", ScanPlan, TableSearch, ScanPlan | TableSearch)
 
 @dataclass
 class SplitGroup(InputPartition):
-    """The part of a read that one task does: a scan, a search, or an aggregation of what a scan finds."""
+    """The part of a read in one task: a scan, a search, or an aggregation of a scan."""
 
     scan: ScanPlan | TableSearch
     limit: int | None = None
@@ -197,7 +200,7 @@ class SplitGroup(InputPartition):
         return f"SplitGroup({len(plan_of(self.scan).splits)} splits)"
 
     def batches(self, store: Store | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows of the group."""
+        """Yield the rows of the group."""
         task = ScanTask(plan_of(self.scan), store)
         if self.matches is not None:
             yield from self.matches.batches(task, self.columns)
@@ -213,12 +216,12 @@ class SplitGroup(InputPartition):
 
 
 def plan_of(scan: ScanPlan | TableSearch) -> ScanPlan:
-    """The scan that a search was planned as."""
+    """Return the scan of a search."""
     return scan.plan if isinstance(scan, TableSearch) else scan
 
 
 class TableReader(DataSourceReader):
-    """Reads the columns of a schema, in its order."""
+    """Reads the columns of a schema, in order."""
 
     def __init__(self, options: SourceOptions, schema: StructType, frame: Frame | None = None) -> None:
         self._options = options
@@ -229,7 +232,7 @@ class TableReader(DataSourceReader):
 
     @plain_errors
     def partitions(self) -> Sequence[InputPartition]:
-        """One group of splits per task. A limit makes it one task, so that it is a limit of the whole."""
+        """Return one group of splits per task. A limit makes it one task."""
         request, table = self._request, self._table()
         whole = self._whole(table)
         if isinstance(whole.scan, TableSearch):
@@ -249,13 +252,13 @@ class TableReader(DataSourceReader):
 
     @plain_errors
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a group. Spark makes an empty list of partitions into one that holds nothing."""
+        """Yield the rows of a group. Spark turns an empty list of partitions into an empty one."""
         if isinstance(partition, SplitGroup):
             yield from self._conformed(partition, worker_store(plan_of(partition.scan).spec))
             keep_modules()
 
     def size(self) -> AnswerSize:
-        """How much the read returns. What was planned for it is kept for the answer."""
+        """Return the size of the read. Its plan is kept for the rows."""
         table = self._table()
         whole = self._planned = self._whole(table)
         return answer_size(
@@ -268,7 +271,7 @@ class TableReader(DataSourceReader):
         )
 
     def answer(self) -> bytes:
-        """All rows at once, in this process, as a stream of Arrow."""
+        """Return all rows in this process as an Arrow stream."""
         whole = self._planned or self._whole(self._table())
         if isinstance(whole.scan, TableSearch):
             whole.scan = whole.scan.weighed(ScanTask(whole.scan.plan))
@@ -276,14 +279,14 @@ class TableReader(DataSourceReader):
         return as_stream(SparkBatches(self._schema).schema, batches)
 
     def exact_filters(self) -> str:
-        """Which of the filters the read applies exactly as Spark would: a letter for each, y or n."""
+        """Return which filters the read applies exactly as Spark would: a letter for each, y or n."""
         return self._request.exact_filters(self._table())
 
     def _table(self) -> Table:
         return open_table(self._options, self._options.required_path(path_in(self._schema)), self._frame)
 
     def _whole(self, table: Table) -> SplitGroup:
-        """The read as if one task did all of it."""
+        """Return the read as one task."""
         request = self._request
         matches = request.match_columns(table)
         besides = [name for name in self._schema.names if name not in table.schema.names]
@@ -312,7 +315,9 @@ class TableReader(DataSourceReader):
         return SplitGroup(self._of_kind(table, scan), limit, aggregation)
 
     def _of_kind(self, table: Table, scan: AnyScan) -> AnyScan:
-        """A scan of what Spark cannot read itself where a native scan asks for the rest, or of named splits; else all."""
+        """Restrict a scan to splits that Spark cannot read itself, or to named splits, if
+        requested.
+        """
         only = self._options.text("only")
         if only is None:
             return scan
@@ -335,14 +340,15 @@ class TableReader(DataSourceReader):
 
 @cache
 def keep_modules() -> None:
-    """Tell the garbage collector of this worker, once, that what is loaded by now stays.
+    """Exclude loaded modules from garbage collection in this worker, once.
 
-    Spark has a worker collect garbage after every task, and the next task waits while it looks through all modules.
+    Spark collects garbage after every task, and the next task would wait while all modules are
+    traversed.
     """
     gc.freeze()
 
 
 @lru_cache(maxsize=8)
 def worker_store(spec: StoreSpec) -> Store:
-    """The store of a table in this worker, opened once however many tasks come."""
+    """Return the store of a table in this worker, opened once for all tasks."""
     return open_store(spec)

@@ -75,22 +75,22 @@ from indextables.table import Table
 
 
 class StreamOptions(Struct, frozen=True):
-    """The options of a stream, parsed."""
+    """The parsed options of a stream."""
 
     request: ReadRequest
     start: int | Literal["latest"] | None
-    """The first version to read; without one everything that is in the table comes first."""
+    """The first version to read; without one the whole table comes first."""
     start_time: str | None
-    """The moment of the first version, instead."""
+    """The timestamp of the first version, instead."""
     max_files: int | None
     max_bytes: int | None
     ignore_changes: bool
     feed: bool = False
-    """Whether rows are told with what happened to them."""
+    """Whether rows come with their change type."""
 
     @classmethod
     def parse(cls, options: SourceOptions) -> StreamOptions:
-        """Read the options; what makes no sense in a stream is an error."""
+        """Parse the options; options that have no meaning in a stream raise an error."""
         request = ReadRequest.parse(options)
         if request.aggregate is not None:
             raise InvalidInputError(
@@ -122,11 +122,11 @@ class StreamOptions(Struct, frozen=True):
         )
 
     def plan(self, table: Table, columns: Sequence[str]) -> ScanPlan:
-        """The scan that finds the rows."""
+        """Plan the scan that finds the rows."""
         return plan_scan(table.handle, query=self.request.query, where=self.request.where, columns=columns)
 
     def check(self, table: Table) -> None:
-        """Refuse what this table cannot answer: told where the stream is asked for, not in the trace of a query."""
+        """Refuse what this table cannot answer when the stream is defined, not when it runs."""
         self.plan(table, ())
         if isinstance(self.start, int) and self.start > table.version + 1:
             raise VersionNotFoundError(
@@ -139,14 +139,14 @@ class StreamOptions(Struct, frozen=True):
 
 
 def _one_of(options: SourceOptions, version: str, moment: str) -> str | None:
-    """A moment, which is given instead of a version."""
+    """Return a timestamp that is given instead of a version."""
     if options.text(version) is not None and options.text(moment) is not None:
         raise InvalidInputError(f"Give {version} or {moment}, not both.", key=moment)
     return options.text(moment)
 
 
 def first_version(table: Table, moment: str) -> int:
-    """The first version that was committed at a moment or after it."""
+    """Return the first version committed at or after a timestamp."""
     try:
         return version_of(table.handle.log, version=None, timestamp=to_epoch_ms(moment) - 1) + 1
     except VersionNotFoundError:
@@ -158,67 +158,69 @@ FEED_FIELDS = (
     StructField(COMMIT_VERSION, LongType()),
     StructField(COMMIT_TIMESTAMP, TimestampType()),
 )
-"""The columns of a stream of changes beside those of the table."""
+"""Additional columns of a change stream."""
 DONE = -1
 _TASKS = 4
 ROWS_PER_PART = 2_000_000
-"""So many rows that a restoration took away are held by one task, 16 bytes of each."""
+"""Number of rows per task when a restore is compared; each holds 16 bytes."""
 
 
 class Offset(Struct, frozen=True):
-    """A place in the history of a table: so many files of a version are read, or all of them (`DONE`).
+    """A position in the history of a table: number of read files of a version, or all (`DONE`).
 
-    In a snapshot the files are all that are live at the version, otherwise those that the version adds. The table's id
-    and the transaction that made the version say which history it is: numbers are the same in any other.
+    In a snapshot the files are all live ones, otherwise those that the version adds. The table's id
+    and the version's transaction identify the history.
     """
 
     version: int
     files: int = DONE
     snapshot: bool = False
     table: str | None = None
-    """None in checkpoints of earlier releases: taken for the table that is there."""
+    """None in checkpoints of earlier releases: the current table is assumed."""
     txn: str | None = None
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Offset:
-        """The offset as Spark keeps it in its checkpoint."""
+        """Parse an offset from Spark's checkpoint."""
         place = int(values["version"]), int(values["files"]), bool(values["snapshot"])
         return cls(*place, values.get("table"), values.get("txn"))
 
     def to_dict(self) -> dict[str, object]:
-        """What Spark keeps."""
+        """Return the offset for Spark's checkpoint."""
         place = {"version": self.version, "files": self.files, "snapshot": self.snapshot}
         marks = {"table": self.table, "txn": self.txn}
         return {**place, **{key: value for key, value in marks.items() if value is not None}}
 
     def is_at(self, other: Offset) -> bool:
-        """Whether both are the same place, however much they know of its history."""
+        """Return whether both are the same position, whatever they know of the history."""
         return (self.version, self.files, self.snapshot) == (other.version, other.files, other.snapshot)
 
 
 class Restoration(Struct, frozen=True):
-    """What a restoration did to one partition: files came back and others went, and most rows may be in both."""
+    """A restore in one partition: files came back and others were removed, and most rows may be in
+    both.
+    """
 
     added: tuple[AddAction, ...]
     removed: tuple[RemoveAction, ...]
 
     @property
     def size(self) -> int:
-        """The bytes that come back."""
+        """Return the bytes of restored files."""
         return sum(file.size for file in self.added)
 
     @property
     def paths(self) -> list[str]:
-        """The splits that must be read to know what came back."""
+        """Return the splits that must be read to determine the restored rows."""
         return [file.path for file in self.added] + [file.path for file in self.removed]
 
 
 @dataclass
 class RestoredRows(InputPartition):
-    """Rows that a restoration brought back: those of its files that no row of the files it took away equals.
+    """Restored rows: those of restored files without an equal row in the removed files.
 
-    Equal rows are counted, so that of three that are there after it and one before it two are new. Of several parts each
-    does the rows whose digest is its own, so that what it must remember stays small.
+    Duplicates are counted: of three rows after and one before, two are new. Each of several parts
+    handles the rows with its digests, which bounds memory.
     """
 
     added: ScanPlan
@@ -228,7 +230,7 @@ class RestoredRows(InputPartition):
     parts: int
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, in the columns that are wanted."""
+        """Yield the rows in the requested columns."""
         store = worker_store(self.added.spec)
         digests: Counter[bytes] = Counter()
         for batch in ScanTask(self.removed, store).batches():
@@ -250,12 +252,12 @@ class RestoredRows(InputPartition):
 
 @dataclass
 class ChangedRows(InputPartition):
-    """Rows that came or went, of some splits."""
+    """Inserted and deleted rows of some splits."""
 
     task: ChangeTask
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows with what happened to them."""
+        """Yield the rows with their change type."""
         yield from self.task.batches(worker_store(self.task.plan.spec))
 
 
@@ -273,7 +275,7 @@ class StreamFiles:
         self._feed = feed
 
     def newest_version(self) -> int:
-        """The newest version of the table."""
+        """Return the newest version of the table."""
         return self.table().version
 
     def newest_offset(self) -> Offset:
@@ -286,7 +288,9 @@ class StreamFiles:
     def advance(
         self, start: Offset, until: int, *, max_files: int | None = None, max_bytes: int | None = None
     ) -> Offset:
-        """How far a batch goes from an offset: at least one file if there is one, at most what the limits allow."""
+        """Return the end of a batch from an offset: at least one file if there is one, at most what
+        the limits allow.
+        """
         table = self.table(start)
         end, count, size = replace(start, table=table.metadata.id), 0, 0
         for file, offset in self._steps(table, start, until):
@@ -301,7 +305,9 @@ class StreamFiles:
         return end
 
     def between(self, start: Offset, end: Offset) -> tuple[Table, list[AddAction], list[Restoration], list[Change]]:
-        """The table as it is now, the files after one offset up to another, and what was restored and changed there."""
+        """Return the current table, the files between two offsets, and the restores and changes
+        among them.
+        """
         files: list[AddAction] = []
         restored: list[Restoration] = []
         changes: list[Change] = []
@@ -323,7 +329,7 @@ class StreamFiles:
         return table, files, restored, changes
 
     def _check_there(self, table: Table, paths: Sequence[str]) -> None:
-        """A split that is not live any more may have been purged: said here, and not by a task that cannot find it."""
+        """Refuse files that are no longer live and were purged, before a task fails to find them."""
         live = set(table.files()["path"].to_pylist()) if paths else set()
         old = [path for path in paths if path not in live]
         store = open_store(StoreSpec.from_url(table.path, table.settings))
@@ -336,14 +342,16 @@ class StreamFiles:
             )
 
     def entries(self, files: list[AddAction], plan: ScanPlan) -> tuple[SplitEntry, ...]:
-        """Those files that can hold a row of the plan, as entries to open."""
+        """Return the files that can hold a row of the plan, as entries to open."""
         file_list = from_actions(files)
         if plan.where is not None:
             file_list = file_list.filter(may_match(plan.where, file_list, partition_columns=plan.partition_columns))
         return entries(file_list)
 
     def restored_rows(self, restored: Restoration, plan: ScanPlan) -> list[RestoredRows]:
-        """The tasks that find which rows a restoration brought back. Rows are equal if all their columns are."""
+        """Return the tasks that determine which rows a restore brought back. Rows are equal if all
+        columns are.
+        """
         all_columns = replace(plan, columns=tuple(plan.schema.names))
         added = all_columns.with_splits(self.entries(list(restored.added), plan))
         old_splits = [
@@ -356,7 +364,9 @@ class StreamFiles:
         return [RestoredRows(added, removed, tuple(plan.output_schema.names), part, parts) for part in range(parts)]
 
     def _steps(self, table: Table, start: Offset, until: int) -> Iterator[tuple[Step | None, Offset]]:
-        """Each file after an offset with the offset behind it; the end of each version without a file."""
+        """Yield each file after an offset with the next offset, and the end of each version without
+        a file.
+        """
         offset = replace(start, table=table.metadata.id)
         if start.files != DONE:
             files = self._snapshot_files(start.version) if start.snapshot else self._added(table, start)
@@ -384,7 +394,9 @@ class StreamFiles:
         return files_of_new_rows(version) if offset.table is None and offset.files else self._files_of(version)
 
     def _check_history(self, table: Table, offset: Offset) -> CommittedVersion | None:
-        """The version of an offset; ConflictError if it is not the one that was read, None if it is not there any more."""
+        """Return the version of an offset, or None if it is gone. Raises ConflictError if it is not
+        the one that was read.
+        """
         try:
             version = table.handle.log.since(offset.version - 1, offset.version)[0]
         except VersionNotFoundError:
@@ -394,7 +406,7 @@ class StreamFiles:
         return version
 
     def _files_of(self, version: CommittedVersion) -> Sequence[Step]:
-        """The files whose rows a version adds, or everything that it changes."""
+        """Return the files whose rows a version adds, or all its changes."""
         if self._feed:
             return changes_of(version, self._size_of)
         removes = [a for a in version.actions if isinstance(a, RemoveAction) and a.data_change]
@@ -410,13 +422,15 @@ class StreamFiles:
         return restorations(new, removes) if version.info.operation == Operation.RESTORE else new
 
     def _size_of(self, path: str) -> int:
-        """The size of a split that the log does not tell; none if it is gone, which is found before it is read."""
+        """Return the size of a split that the log lacks; 0 if it is gone, which is detected before
+        reading.
+        """
         table = self.table()
         info = open_store(StoreSpec.from_url(table.path, table.settings)).head(path)
         return 0 if info is None else info.size
 
     def table(self, *offsets: Offset) -> Table:
-        """The table as it is now; ConflictError if it is not the one that the offsets are of."""
+        """Return the current table. Raises ConflictError if it is not that of the offsets."""
         table = Table.open(self._path, options=self._options, max_staleness=0)
         for offset in offsets:
             if offset.table not in (None, table.metadata.id):
@@ -437,7 +451,7 @@ class StreamFiles:
 
 
 def restorations(added: Sequence[AddAction], removed: Sequence[RemoveAction]) -> list[AddAction | Restoration]:
-    """What a restoration did, partition by partition; where it took nothing away, its files as they are."""
+    """Return what a restore did by partition; without removed files, its files unchanged."""
     steps: list[AddAction | Restoration] = []
     came: dict[tuple[tuple[str, str | None], ...], list[AddAction]] = {}
     for file in added:
@@ -488,7 +502,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plain_errors
     def initialOffset(self) -> dict[str, object]:  # noqa: N802
-        """Where a new query starts: with `startingVersion`, or with everything that is in the table now."""
+        """Return the start of a new query: `startingVersion`, or the whole current table."""
         start, table = self._stream_options.start, self._files.table()
         self._stream_options.check(table)
         if self._stream_options.start_time is not None:
@@ -499,12 +513,12 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plain_errors
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Read no further than what is there now."""
+        """Read no further than the current version."""
         self._until = self._files.newest_version()
 
     @plain_errors
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """How much one batch takes."""
+        """Return the limit of one batch."""
         if self._stream_options.max_files is not None:
             return ReadMaxFiles(self._stream_options.max_files)
         size = self._stream_options.max_bytes
@@ -514,7 +528,9 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(  # noqa: N802
         self, start: dict[str, object] | None = None, limit: ReadLimit | None = None
     ) -> dict[str, object]:
-        """How far the next batch goes; without the start of the batch (before Spark 4.2) to the newest version."""
+        """Return the end of the next batch; without its start (before Spark 4.2) the newest
+        version.
+        """
         if start is None:
             return self._files.newest_offset().to_dict()
         most_files = limit.max_files if isinstance(limit, ReadMaxFiles) else None
@@ -525,7 +541,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plain_errors
     def partitions(self, start: dict[str, object], end: dict[str, object]) -> Sequence[InputPartition]:
-        """The tasks of a batch."""
+        """Return the tasks of a batch."""
         table, files, restored, changes = self._files.between(Offset.of(start), Offset.of(end))
         if self._stream_options.feed:
             return self._changed_rows(table, changes)
@@ -545,18 +561,18 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plain_errors
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a task."""
+        """Yield the rows of a task."""
         if isinstance(partition, ChangedRows):
             yield from SparkBatches(self._schema)(batch.select(self._schema.names) for batch in partition.batches())
         elif isinstance(partition, (SplitGroup, RestoredRows)):
             yield from SparkBatches(self._schema)(partition.batches())
 
     def commit(self, end: dict[str, object]) -> None:
-        """Nothing is kept that could be forgotten now."""
+        """Do nothing: no state needs to be released."""
 
 
 class ChangeReader(DataSourceReader):
-    """Reads what happened to the rows of a table, from one version to another, both included."""
+    """Reads the changes of a table from one version to another, both inclusive."""
 
     def __init__(self, options: SourceOptions, schema: StructType, frame: Frame | None) -> None:
         self._options = options
@@ -566,7 +582,7 @@ class ChangeReader(DataSourceReader):
 
     @plain_errors
     def partitions(self) -> Sequence[InputPartition]:
-        """Changes in the order of the versions, in about as many tasks as run at once."""
+        """Return changes in version order, in about as many tasks as run concurrently."""
         table = open_table(self._options, self._options.required_path(path_in(self._schema)), self._frame)
         told = {field.name for field in FEED_FIELDS}
         columns = [name for name in self._schema.names if name not in told]
@@ -595,6 +611,6 @@ class ChangeReader(DataSourceReader):
 
     @plain_errors
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a task."""
+        """Yield the rows of a task."""
         if isinstance(partition, ChangedRows):
             yield from SparkBatches(self._schema)(batch.select(self._schema.names) for batch in partition.batches())

@@ -1,15 +1,13 @@
 """The writers of the data source: tasks write splits, a planner process commits them once.
 
-A planner process is not told the session's settings unless the extension is installed; a task is. What a task can still
-follow it follows, what its planner should have known is an error: a setting is never ignored in silence.
+A planner process receives the session's settings only with the extension; a task always does. A
+setting that a task can still apply is applied; one that its planner should have known is an error.
 
-Every batch of a stream is committed once, however often Spark tries it. Spark repeats a batch, with the same number, if it
-does not know whether the batch was committed. The log does know: each commit records the query and the number of its
-batch, and a batch that is recorded is not committed again. The query's id is visible to tasks only; it travels back with
-what they wrote.
-
-Spark makes one writer to plan the tasks of a batch and another one, in another process, to commit it. The table may have
-changed in between: what the tasks were planned for travels back too, and is what the commit is checked against (R18).
+Every batch of a stream is committed once, however often Spark repeats it. Each commit records the
+query and the batch number, and a recorded batch is not committed again. The query's id is visible
+only in tasks and is returned with their splits. Spark creates one writer to plan the tasks of a
+batch and another one, in another process, to commit it. The plan of the tasks is returned too, and
+is the basis of the commit's checks (R18).
 """
 
 from __future__ import annotations
@@ -61,13 +59,13 @@ G = TypeVar("G", bound=SettingsGroup)
 
 
 def task_properties() -> Mapping[str, str]:
-    """The settings of the session, and what else Spark tells a task."""
+    """Return the settings of the session, and other properties that Spark passes to a task."""
     context = TaskContext.get()
     return {} if context is None else dict(context._localProperties or {})
 
 
 def under_session(write: RowWrite, properties: Mapping[str, str]) -> RowWrite:
-    """The write as the session of a task wants it, as far as its options do not say otherwise."""
+    """Return the write with the session's settings of a task, below its options."""
     write = under_overwrite_mode(write, properties.get(SESSION_OVERWRITE_MODE))
     options = {key.lower() for key in write.options}
     settings = {bare(key): value for key, value in known_settings(properties).items()}
@@ -95,7 +93,7 @@ logger = logging.getLogger(__name__)
 def plan_source_write(
     options: SourceOptions, schema: StructType, *, overwrite: bool, streaming: bool = False
 ) -> RowWrite:
-    """The write that options ask for, checked against the table.
+    """Plan the write of the options, checked against the table.
 
     What a complete output of a stream replaces does not depend on the session.
     """
@@ -143,7 +141,9 @@ def plan_source_write(
 
 
 def _replaces_a_part(defined: TableDefinition, settings: Mapping[str, str], has_condition: bool, dynamic: bool) -> bool:
-    """Whether a write that could replace a table replaces some of its rows only: the table keeps its definition."""
+    """Return whether a write that could replace a table replaces only some rows: the table keeps
+    its definition.
+    """
     if defined.mode == "create" or not (has_condition or dynamic):
         return False
     try:
@@ -167,11 +167,11 @@ def _transaction_id(options: SourceOptions) -> tuple[str, int] | None:
 
 @dataclass
 class WrittenSplits(WriterCommitMessage):
-    """What one task wrote, and what it alone can know of the session."""
+    """What one task wrote, and the session properties that only tasks know."""
 
     added: Sequence[AddAction]
     plan: RowWrite = field(repr=False)
-    """What the task was planned for, which is what the commit has to be checked against."""
+    """The plan of the task, the basis of the commit's checks."""
     application: str | None = None
     query_id: str | None = None
     prose: str | None = None
@@ -179,7 +179,7 @@ class WrittenSplits(WriterCommitMessage):
 
 
 def run_task(write: RowWrite, batches: Iterator[pa.RecordBatch]) -> WrittenSplits:
-    """One task's rows as splits, under the settings of the session as far as the options do not say otherwise."""
+    """Write one task's rows as splits, with the session's settings below the options."""
     properties = task_properties()
     write = under_session(write, properties)
     sample = ProseSample(is_wanted=write.may_miss_text)
@@ -200,17 +200,17 @@ class TableWriter(DataSourceArrowWriter):
 
     @plain_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenSplits:
-        """Runs in a task."""
+        """Write the rows of a task."""
         return run_task(self._plan, iterator)
 
     @plain_errors
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Runs once in a planner process, when every task has succeeded."""
+        """Commit once in a planner process, after every task has succeeded."""
         commit_splits(self._plan, messages)
 
     @plain_errors
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Runs when a task or the commit has failed."""
+        """Clean up after a task or the commit has failed."""
         abandon_splits(self._plan, messages)
 
 
@@ -221,7 +221,7 @@ def commit_splits(
     txn: tuple[str, int] | None = None,
     mark: tuple[str, int] | None = None,
 ) -> int | None:
-    """The one commit of a job: of what its tasks were planned for, with what they know of the session."""
+    """Commit a job: the plan of its tasks with the session properties they returned."""
     parts = [m for m in messages if isinstance(m, WrittenSplits)]
     write = parts[0].plan if parts else write
     application = next((part.application for part in parts if part.application), None)
@@ -234,10 +234,10 @@ def commit_splits(
 
 
 def abandon_splits(write: RowWrite, messages: Sequence[WriterCommitMessage | None]) -> None:
-    """Delete what the tasks of a failed job wrote, if it is certain that no commit names it.
+    """Delete what the tasks of a failed job wrote, if certainly no commit names it.
 
-    Spark also asks for this after a commit that failed. Then every task has reported, and the commit itself has cleaned
-    up what it could prove to be unwanted; the rest may be part of the table.
+    Spark also calls this after a failed commit. Then every task has reported, and the commit itself
+    has deleted what it could prove to be unneeded; the rest may be part of the table.
     """
     if all(message is not None for message in messages):
         return
@@ -248,7 +248,7 @@ def abandon_splits(write: RowWrite, messages: Sequence[WriterCommitMessage | Non
 
 
 def _number(query: str) -> int:
-    """The id of a query as a number that a log can hold."""
+    """Return the id of a query as a number for the log."""
     return UUID(query).int >> 65
 
 
@@ -261,12 +261,12 @@ class TableStreamWriter(DataSourceStreamArrowWriter):
 
     @plain_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenSplits:
-        """Runs in a task."""
+        """Write the rows of a task."""
         return run_task(self._plan, iterator)
 
     @plain_errors
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Runs on the driver, when every task of a batch has succeeded."""
+        """Commit on the driver, after every task of a batch has succeeded."""
         parts = [m for m in messages if isinstance(m, WrittenSplits)]
         query = next((part.query_id for part in parts if part.query_id), None)
         if query is None:
@@ -282,7 +282,7 @@ class TableStreamWriter(DataSourceStreamArrowWriter):
         commit_splits(self._plan, messages, txn=(query, batchId), mark=mark)
 
     def _check_query(self, query: str, batch: int, mark: tuple[str, int] | None) -> None:
-        """Refuse a batch that only another query can have sent, or one whose rows the table has from an earlier query."""
+        """Refuse a batch of another query, or one whose rows the table has from an earlier query."""
         try:
             recorded = open_log(self._plan.spec.url, self._plan.options).fresh().header.txns
         except TableNotFoundError:
@@ -314,5 +314,5 @@ class TableStreamWriter(DataSourceStreamArrowWriter):
 
     @plain_errors
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
-        """Runs on the driver, when a task or the commit of a batch has failed."""
+        """Clean up on the driver after a task or the commit of a batch has failed."""
         abandon_splits(self._plan, messages)
