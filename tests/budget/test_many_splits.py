@@ -41,3 +41,15 @@ def test_calls_per_open_split_stay_the_same(tables: dict[int, Table], name: str)
         per_split[count] = COUNTS.calls / count
         assert COUNTS.files == 0
     assert per_split[MANY] <= min(most, 1.05 * per_split[FEW]), per_split
+
+
+def test_a_rare_word_costs_few_calls_however_many_splits_there_are(tables: dict[int, Table]) -> None:
+    calls = {}
+    for count, table in tables.items():
+        table.search("timeout", limit=10, columns=COLUMNS)
+        table.search("message:neverwritten", limit=10, columns=COLUMNS)
+        with COUNTS.counting():
+            assert table.search("message:neverread", limit=10, columns=COLUMNS).num_rows == 0
+        calls[count] = COUNTS.calls
+        assert COUNTS.files == 0
+    assert calls[MANY] - calls[FEW] <= 4 * (MANY - FEW), calls

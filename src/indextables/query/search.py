@@ -112,9 +112,22 @@ class TableSearch(Struct, frozen=True):
         alone = len(splits) == 1
         if not request.scores or (alone and not weighs_values(task.open(splits[0]), request.query)):
             return self
-        counts = task.each(lambda entry: term_statistics(task.open(entry), request.query, ahead=True))
-        by_path = {entry.path: statistics for entry, statistics in zip(splits, counts, strict=True)}
+        absent = self._statistics_without_terms(task)
+        asked = [entry for entry in splits if entry.path not in absent]
+        counts = task.in_order(lambda entry: term_statistics(task.open(entry), request.query, ahead=True), asked)
+        counted = {entry.path: statistics for entry, statistics in zip(asked, counts, strict=True)}
+        by_path = {entry.path: counted.get(entry.path) or absent[entry.path] for entry in splits}
         return replace(self, statistics=None if alone else total(by_path.values()), split_statistics=by_path)
+
+    def _statistics_without_terms(self, task: ScanTask) -> dict[str, TermStatistics]:
+        """Return the statistics of splits that hold no scored term, by their term filters."""
+        splits = self.plan.splits
+        holders = task.find_holders(self.request.query) if len(splits) > 1 else [True]
+        return {
+            entry.path: TermStatistics(entry.stored_records)
+            for entry, may_hold in zip(splits, holders, strict=True)
+            if not may_hold and entry.stored_records is not None
+        }
 
     def with_splits(self, splits: Sequence[SplitEntry]) -> TableSearch:
         """Return the same search over some of its splits."""
@@ -141,7 +154,7 @@ class TableSearch(Struct, frozen=True):
 
         find = self._finder(task)
         if request.limit is None:
-            found = list(task.in_order(find, numbers))
+            found = self._find_all(task, find)
             matching = [number for number in numbers if len(found[number].rows)]
             parts = task.in_order(lambda n: read_hits(task.open(splits[n]), found[n], request), matching, rows=True)
             return merge_results(list(parts), request, task.schema)
@@ -198,8 +211,15 @@ class TableSearch(Struct, frozen=True):
         return read_best(lambda n: task.open(splits[n]), hits, self.request, task.schema, each=task.in_order)
 
     def _hits(self, task: ScanTask, find: Callable[[int], Hits]) -> list[Hits]:
-        splits = range(len(self.plan.splits))
-        return self._first_hits(task, find) if self.request.orders else list(task.in_order(find, splits))
+        return self._first_hits(task, find) if self.request.orders else self._find_all(task, find)
+
+    def _find_all(self, task: ScanTask, find: Callable[[int], Hits]) -> list[Hits]:
+        """Return the hits of every split. Splits that hold no match by their term filter are not opened."""
+        hits = [_no_hits()] * len(self.plan.splits)
+        numbers = task.find_candidates()
+        for number, found in zip(numbers, task.in_order(find, numbers), strict=True):
+            hits[number] = found
+        return hits
 
     def run(self, store: Store | None = None) -> pa.Table:
         """Run the search in this process."""
@@ -228,9 +248,10 @@ class TableSearch(Struct, frozen=True):
         request, bounds = self.request, self.plan.order_bounds
         order, count, most = request.orders[0], request.wanted, len(self.plan.splits)
         if bounds is None or not order.is_plain or not count or most < 2:
-            return list(task.in_order(find, range(most)))
-        hits = [Hits(np.empty(0, np.int64), np.empty(0, np.float32))] * most
-        left, wave = best_first(bounds, order).tolist(), _FIRST_WAVE
+            return self._find_all(task, find)
+        hits = [_no_hits()] * most
+        candidates = set(task.find_candidates())
+        left, wave = [number for number in best_first(bounds, order).tolist() if number in candidates], _FIRST_WAVE
         if self.after is not None:
             possible, _ = behind(bounds, order, After(self.after.keys, self.after.row))
             left = [number for number in left if possible[number]]
@@ -252,3 +273,7 @@ def _physical(order: OrderBy, names: ColumnNames) -> OrderBy:
     """Return an order with physical column names."""
     path = names.document_path(order.column, order.path, normal_key) if order.path else ()
     return replace(order, column=names.column(order.column), path=path)
+
+
+def _no_hits() -> Hits:
+    return Hits(np.empty(0, np.int64), np.empty(0, np.float32))

@@ -9,6 +9,7 @@ from functools import cached_property
 from itertools import islice
 from typing import TypeVar
 
+import numpy as np
 import pyarrow as pa
 from msgspec import Struct
 
@@ -24,6 +25,7 @@ from indextables.splits.query.tree import AllRows, Boost, Query, Words
 from indextables.splits.read.bundle_files import WHOLE_BYTES
 from indextables.splits.read.cache import SplitCache
 from indextables.splits.read.foreign import ForeignReader
+from indextables.splits.read.reader import SplitReader
 from indextables.splits.read.table_split import (
     SplitEntry,
     TableSplit,
@@ -31,6 +33,7 @@ from indextables.splits.read.table_split import (
     opened_table_split,
     shared_table_split,
 )
+from indextables.splits.search.candidates import term_filters
 from indextables.splits.search.match import count_rows, find_rows
 from indextables.storage.spec import open_store
 from indextables.storage.store import Store
@@ -47,6 +50,8 @@ needed.
 _MOST_ROWS = 0.8
 _MAX_PER_THREAD = 32
 _TURNS = 4
+_MIN_FILTERED = 4
+"""With fewer splits, a search opens all of them."""
 """A thread gets several local splits at a time, because a switch of threads takes longer than a search in a small one."""
 
 
@@ -70,6 +75,23 @@ class ScanTask(Struct, frozen=True, dict=True):
     @cached_property
     def _cache(self) -> SplitCache:
         return SplitCache.of(self.plan.cache)
+
+    def find_candidates(self) -> list[int]:
+        """Return the numbers of the splits that may hold a match, by their term filters."""
+        plan = self.plan
+        if len(plan.splits) < _MIN_FILTERED or (plan.query is None and plan.where is None):
+            return list(range(len(plan.splits)))
+        paths = [entry.path for entry in plan.splits]
+        found = term_filters(self._cache).find_candidates(self.store.url, paths, plan.query, plan.where, self.schema)
+        return np.flatnonzero(found).tolist()
+
+    def find_holders(self, query: Query) -> Sequence[bool]:
+        """Return for each split whether it may hold a term by which a query is scored."""
+        paths = [entry.path for entry in self.plan.splits]
+        if len(paths) < _MIN_FILTERED:
+            return [True] * len(paths)
+        found: list[bool] = term_filters(self._cache).find_holders(self.store.url, paths, query).tolist()
+        return found
 
     @cached_property
     def store(self) -> Store:
@@ -96,6 +118,9 @@ class ScanTask(Struct, frozen=True, dict=True):
                 open_split = open_table_split if self.is_measured else shared_table_split
                 split = open_split(self.store, entry, self.schema, columns, cache=self._cache, ranges=self.plan.ranges)
             self._opened[entry.path, entry.vector] = split
+            if isinstance(split.reader, SplitReader) and split.reader.tail.term_filter is not None:
+                known = term_filters(self._cache)
+                known.add(self.store.url, entry.path, split.mapping, split.reader.tail.term_filter)
             if entry.warm and not split.is_warm and self.store.local_path(entry.path) is None:
                 self._warm(split)
         return split
@@ -122,17 +147,19 @@ class ScanTask(Struct, frozen=True, dict=True):
         names = self.plan.names
         if self.plan.query is None:
             go_on = ENOUGH.get() or _nothing
-            for entry in self.plan.splits:
-                for batch in self._scanned(entry):
+            for number in self.find_candidates():
+                for batch in self._scanned(self.plan.splits[number]):
                     go_on()
                     yield names.to_logical(batch)
             return
-        for found in self.in_order(lambda entry: list(self._scanned(entry)), self.plan.splits, rows=True):
+        splits = [self.plan.splits[number] for number in self.find_candidates()]
+        for found in self.in_order(lambda entry: list(self._scanned(entry)), splits, rows=True):
             yield from map(names.to_logical, found)
 
     def first(self, limit: int) -> Iterator[pa.RecordBatch]:
         """Return the first matching rows in any order, reading no more than these."""
-        for entry in self.plan.splits:
+        for number in self.find_candidates():
+            entry = self.plan.splits[number]
             if limit <= 0:
                 return
             split = self.open(entry)
@@ -149,18 +176,19 @@ class ScanTask(Struct, frozen=True, dict=True):
         For a single word, open dictionaries are read one after the other, which is faster than a
         thread.
         """
-        splits, query = self.plan.splits, self.plan.query
-        counts = [None] * len(splits) if query is None else self._dictionary_counts(query)
+        query = self.plan.query
+        splits = [self.plan.splits[number] for number in self.find_candidates()]
+        counts = [None] * len(splits) if query is None else self._dictionary_counts(query, splits)
         left = [entry for entry, count in zip(splits, counts, strict=True) if count is None]
         return sum(count for count in counts if count is not None) + sum(self.in_order(self._count, left))
 
-    def _dictionary_counts(self, query: Query) -> Sequence[int | None]:
+    def _dictionary_counts(self, query: Query, splits: Sequence[SplitEntry]) -> Sequence[int | None]:
         """Return how many rows of each split match, from open dictionaries."""
         plan, go_on, columns = self.plan, ENOUGH.get() or _nothing, self.plan.partition_columns
         mapping: DocMapping | None = None
         term: tuple[str, str] | None = None
         counts: list[int | None] = []
-        for entry in plan.splits:
+        for entry in splits:
             go_on()
             count = None
             if (plan.where is None or entry.certain) and isinstance(query, Words | Boost):

@@ -34,13 +34,15 @@ from indextables.splits.format.section_table import (
     Statistics,
     encode_table,
 )
+from indextables.splits.format.term_filter import MAX_TERMS, TermFilter, build_filter
 from indextables.splits.index.mapping import DocMapping
-from indextables.splits.index.segments import META, Segment, read_meta
+from indextables.splits.index.segments import META, Segment, open_folder, read_meta
 from indextables.splits.index.tantivy_files import (
     COMPONENTS,
     COMPOSITE,
     INDEX_FORMAT,
     TANTIVY_VERSION,
+    TantivyErrors,
     composite_spans,
     empty_store,
     row_column,
@@ -114,6 +116,8 @@ def _bad(path: str, start: int, length: int, why: str) -> BadFileError:
 
 _BODY_ORDER = ("term", "idx", "fieldnorm", "pos")
 _COPY_BYTES = 4 << 20
+_MAX_DICTIONARY_BYTES = 2 << 20
+"""A larger term dictionary has too many terms for a filter; it is not read."""
 MAX_INCOMPLETE_ROWS = 1 << 16
 """Maximum row numbers recorded per column, because they are part of every footer. Above it,
 patterns scan the rows.
@@ -160,6 +164,8 @@ def finish_split(
         for name, values in incomplete.items()
         if values.rows is not None and len(values.rows) <= MAX_INCOMPLETE_ROWS
     }
+    term_filter = _build_filter(segment, mapping) if segment else None
+    filter_span = None if term_filter is None else hot.append(term_filter.bits.tobytes())
     hot_length = body.tell() - footer_start
     table = SectionTable(
         tantivy=TANTIVY_VERSION,
@@ -175,11 +181,30 @@ def finish_split(
         incomplete={name: values.count for name, values in incomplete.items()},
         incomplete_rows=incomplete_rows,
         pages=pages,
+        term_filter=filter_span,
+        term_filter_fields=() if term_filter is None else term_filter.fields,
     )
     body.finish({TABLE_KEY: encode_table(table), FOOTER_CHECKSUM_KEY: PLACEHOLDER})
     _fill_chunk_checksums(body.path, footer_start + chunks.offset)
     write_footer_checksum(body.path, footer_start)
     return SplitLayout(table, footer_start, hot_length, body.path.stat().st_size, footer_start - index_start)
+
+
+def _build_filter(segment: Segment, mapping: DocMapping) -> TermFilter | None:
+    """Return the filter of the words and whole values of an index; None if there are too many of them."""
+    columns = [column for column in mapping.indexed if column.kind in ("text", "string", "whole")]
+    if not columns or segment.file("term").stat().st_size > _MAX_DICTIONARY_BYTES:
+        return None
+    terms: dict[str, list[str]] = {}
+    left = MAX_TERMS
+    with TantivyErrors(str(segment.folder), "Reading the terms"):
+        searcher = open_folder(segment.folder, mapping).searcher()
+        for column in columns:
+            terms[column.field] = [str(term) for term, _ in searcher.terms_with_prefix(column.field, "")]
+            left -= len(terms[column.field])
+            if left < 0:
+                return None
+    return build_filter(terms)
 
 
 class _IndexFile(Struct, frozen=True):

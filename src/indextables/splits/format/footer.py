@@ -25,6 +25,7 @@ from indextables.splits.format.pages import PageTable, read_struct
 from indextables.splits.format.parquet import leaf_places, open_parquet
 from indextables.splits.format.section_table import TABLE_KEY, SectionTable, Span, decode_table
 from indextables.splits.format.source import SplitSource
+from indextables.splits.format.term_filter import TermFilter
 from indextables.splits.index.mapping import DocMapping
 from indextables.splits.index.values import IncompleteValues
 
@@ -65,6 +66,14 @@ class SplitFooter(Struct, frozen=True, dict=True):
         """
         span = self.table.pages
         return PageTable(self.hot(span), self.places, self.group_starts, self.path) if span and span.length else None
+
+    @cached_property
+    def term_filter(self) -> TermFilter | None:
+        """The filter of the terms of the split; None if it has none."""
+        span = self.table.term_filter
+        if span is None:
+            return None
+        return TermFilter(np.frombuffer(self.hot(span), np.uint8), self.table.term_filter_fields)
 
     @cached_property
     def incomplete(self) -> dict[str, IncompleteValues]:

@@ -19,6 +19,7 @@ from itertools import pairwise
 import msgspec
 
 from indextables.errors import BadFileError, UnsupportedError
+from indextables.splits.format.term_filter import is_filter_length
 from indextables.splits.index.tantivy_files import COMPONENTS, COMPOSITE, INDEX_FORMAT
 
 TABLE_KEY = "indextables.split"
@@ -114,6 +115,18 @@ class SectionTable(msgspec.Struct, frozen=True, kw_only=True):
     pages: Span | None = None
     """The page table. Splits of release 0.1.0 have none; their rows are read by column chunk."""
 
+    term_filter: Span | None = None
+    """The term filter. Splits of earlier releases and splits with many terms have none."""
+    term_filter_fields: tuple[str, ...] = ()
+    """The index fields whose terms are in the filter."""
+
+    @property
+    def hot_spans(self) -> list[Span]:
+        """The spans of everything in the hot section."""
+        optional = [span for span in (self.pages, self.term_filter) if span is not None]
+        tails = [component.tail for component in self.components]
+        return [self.meta, self.chunks, *tails, *self.incomplete_rows.values(), *optional]
+
     def component(self, name: str) -> Component:
         """Return the index file with an extension."""
         return next(c for c in self.components if c.name == name)
@@ -158,11 +171,12 @@ _TABLE = msgspec.json.Decoder(SectionTable)
 def _check(table: SectionTable, footer_start: int, hot_limit: int) -> None:
     _require(0 <= table.rows <= MAX_ROWS, "impossible number of rows")
     _require(all(n >= 0 for n in table.incomplete.values()), "negative count of incomplete values")
-    spans = [table.meta, table.chunks, *(c.tail for c in table.components), *([table.pages] if table.pages else [])]
-    spans += table.incomplete_rows.values()
+    spans = table.hot_spans
     rows_fit = all(
         span.length == ROW_NUMBER_BYTES * table.incomplete.get(name, 0) for name, span in table.incomplete_rows.items()
     )
+    if table.term_filter is not None:
+        _require(is_filter_length(table.term_filter.length), "a term filter of an impossible length")
     _require(rows_fit, "row numbers that do not fit their count")
     _require(table.pages is None or table.pages.length % ENTRY_BYTES == 0, "a page table of odd length")
     _require(all(s.offset >= 0 and s.length >= 0 and s.offset + s.length <= hot_limit for s in spans), "a span outside")

@@ -240,6 +240,15 @@ def value_hash(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
 
 
+def is_encodable(text: str) -> bool:
+    """Return whether a text can be encoded; a text of Python may have unpaired surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def whole_term(text: str, whole: ColumnMapping) -> str | int | None:
     """Return the term of a whole value, or None if it has none."""
     try:

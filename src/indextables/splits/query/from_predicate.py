@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from indextables.model.predicate import And, Column, Comparison, Constant, In, Or, Predicate
 from indextables.splits.index.mapping import EXACT_VALUE, WHOLE_TOKENIZERS, ColumnMapping, DocMapping
-from indextables.splits.index.values import MAX_PATH_BYTES, has_long_term, parse_address, whole_term
+from indextables.splits.index.values import MAX_PATH_BYTES, has_long_term, is_encodable, parse_address, whole_term
 from indextables.splits.query import terms
 from indextables.splits.query.terms import FULL_MASK
 from indextables.splits.query.tree import Addresses, Bool, Equals, OneOf, Query, Target, Words
@@ -93,7 +93,7 @@ def _convert_values(column: Column, values: Sequence[object], mapping: DocMappin
     target = Target(indexed.name, tuple(column.path[1:]))
     items: list[_Item] = []
     for value in values:
-        if not isinstance(value, str) or not _is_valid(value):
+        if not isinstance(value, str) or not is_encodable(value):
             return None
         item = _convert_value(value, target, indexed, schema)
         if item is None:
@@ -102,15 +102,6 @@ def _convert_values(column: Column, values: Sequence[object], mapping: DocMappin
     query = items[0] if len(items) == 1 else OneOf(target, tuple(items))
     raw = indexed.kind == "string" and indexed.tokenizer == "raw"
     return _Part(query, raw or (isinstance(items[0], Equals) and indexed.exact == EXACT_VALUE))
-
-
-def _is_valid(text: str) -> bool:
-    """Return whether a text can be encoded; a text of Python may have unpaired surrogates."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _convert_value(value: str, target: Target, indexed: ColumnMapping, schema: pa.Schema) -> _Item | None:

@@ -344,6 +344,8 @@ class SplitCache:
         """Small remote splits that were fetched completely."""
         self.opened: ScannedItems[object] = ScannedItems(memory_bound())
         """Opened splits by location, each with the parameters that it was opened with."""
+        self.derived: dict[str, Any] = {}
+        """What other modules derive from the splits that this process has opened, by their own names."""
         self.idle_views: IdleItems[DisposableView] = IdleItems(view_limit(), lambda view: view.dispose())
         self._home: tuple[int, Path, int, Path] | None = None
         """The process, its folder of views, the lock next to it, and the folder of entries."""
@@ -440,6 +442,7 @@ class SplitCache:
         """Close opened indexes and decoded columns of this process. Files stay."""
         self.idle_views.clear()
         self.opened.clear()
+        self.derived.clear()
         self.tails.clear()
         self.pages.clear()
         self.files.clear()

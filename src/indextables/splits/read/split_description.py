@@ -102,14 +102,13 @@ def describe_split(source: SplitSource) -> SplitDescription:
 
 def _info(source: SplitSource, footer: SplitFooter) -> SplitInfo:
     table = footer.table
-    last = table.pages or table.chunks
     return SplitInfo(
         path=Path(source.path),
         size=source.size,
         num_records=table.rows,
         statistics=table.statistics,
         footer_start_offset=footer.footer_start,
-        hotcache_length=last.offset + last.length,
+        hotcache_length=max(span.offset + span.length for span in table.hot_spans),
         doc_mapping_json=table.mapping,
         doc_mapping_ref=table.mapping_ref,
         rows_end=_rows_end(footer),
@@ -251,7 +250,4 @@ def _index_sizes(footer: SplitFooter) -> list[ComponentSize]:
 
 
 def _hot_size(footer: SplitFooter) -> ComponentSize:
-    table = footer.table
-    spans = [table.meta, table.chunks, *(component.tail for component in table.components)]
-    spans += [table.pages] if table.pages else []
-    return ComponentSize("hot", None, sum(span.length for span in spans))
+    return ComponentSize("hot", None, sum(span.length for span in footer.table.hot_spans))

@@ -77,6 +77,8 @@ def _set(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
         _set("incomplete", {"level": -1}),
         _set("incomplete_rows", {"level": [0, 4]}),
         _set("incomplete_rows", {"level": [1 << 30, 0]}),
+        _set("term_filter", [0, 96]),
+        _set("term_filter", [1 << 30, 64]),
         _set("mapping", None),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
@@ -54,10 +55,11 @@ def test_damage_is_found_wherever_it_is(tmp_path: Path) -> None:
         check_end(LocalSource(path), TABLE.schema, footer_start=None)
 
 
-def test_the_log_entry_can_be_made_from_the_split_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rows", [TABLE, pa.table({"key": ["k" * 300, "short"]})], ids=["usual", "long terms"])
+def test_the_log_entry_can_be_made_from_the_split_alone(tmp_path: Path, rows: pa.Table) -> None:
     path = tmp_path / "a.split"
-    mapping = mapping_of(TABLE.schema)
-    for info in write_splits(TABLE.to_batches(), TABLE.schema, mapping, settings=SplitWriterSettings(), tags=["x"]):
+    mapping = mapping_of(rows.schema)
+    for info in write_splits(rows.to_batches(), rows.schema, mapping, settings=SplitWriterSettings(), tags=["x"]):
         path.write_bytes(info.path.read_bytes())
         written = info.add_action("p.split", modification_time=5)
     described = describe_split(LocalSource(path)).add_action({}, modification_time=5)
