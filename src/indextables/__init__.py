@@ -32,11 +32,18 @@ _WHERE = {
     "unload_ipython_extension": ("indextables.inspect.figures", "unload_ipython_extension"),
     "write_table": ("indextables.table.frame_writer", "write_table"),
 }
+_OPEN = "indextables.open_table(path)"
+_ELSEWHERE = {
+    **dict.fromkeys(("open", "read", "read_table", "load", "load_table", "connect", "DeltaTable"), _OPEN),
+    **dict.fromkeys(("create", "create_table", "write", "write_deltalake"), "indextables.write_table(path, rows)"),
+}
+"""Functions of other libraries, and the call here."""
 
 
 def __getattr__(name: str) -> Any:
     if name not in _WHERE:
-        raise AttributeError(f"module 'indextables' has no attribute {name!r}")
+        elsewhere = f". Use {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+        raise AttributeError(f"module 'indextables' has no attribute {name!r}{elsewhere}")
     module, attribute = _WHERE[name]
     found = import_module(module)
     return found if attribute is None else getattr(found, attribute)

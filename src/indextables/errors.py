@@ -103,7 +103,10 @@ class TableNotFoundError(NotFoundError):
     """There is no table at the path."""
 
     kind = "table_not_found"
-    default_hint = "Check the path, or create the table with Table.create(path, schema=...)."
+    default_hint = (
+        "Check the path, or create the table with indextables.write_table(path, rows) or "
+        "Table.create(path, schema=...)."
+    )
 
 
 class VersionNotFoundError(NotFoundError):

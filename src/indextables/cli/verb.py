@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import inspect
 import logging
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -92,7 +93,8 @@ def progress_bar(title: str) -> Iterator[Progress]:
 
 _HINTS: dict[type[errors.IndexTablesError], str] = {
     errors.IndexTablesError: "Run again with --debug and report what it shows.",
-    errors.TableNotFoundError: "Check the path, or create a table there: `indextables create --help`.",
+    errors.TableNotFoundError: "Check the path, or create a table there: `indextables append PATH FILE --create`, "
+    "or `indextables create`.",
     errors.VersionNotFoundError: "`indextables history PATH` shows which versions can be read.",
     errors.TableExistsError: "Choose another path, or pass --if-not-exists if the same schema is meant.",
     errors.CommitUnknownError: "Look for the transaction id in `indextables history PATH` before repeating.",
@@ -118,6 +120,8 @@ _PHRASES = {
 }
 """Hints of the library and their replacements on the command line."""
 
+_REINDEX = re.compile(r'reindex\(\{"([^"`]+)": "(\w+)"\}\)')
+
 
 def error_text(error: errors.IndexTablesError) -> dict[str, Any]:
     """Return the fields of an error, with a hint for a user of the command line."""
@@ -126,6 +130,7 @@ def error_text(error: errors.IndexTablesError) -> dict[str, Any]:
         hint = error.hint
         for phrase, words in _PHRASES.items():
             hint = hint.replace(phrase, words)
+        hint = _REINDEX.sub(r"`indextables reindex PATH \1=\2`", hint)
     return {**error.to_dict(), "hint": hint}
 
 

@@ -31,9 +31,12 @@ def sql(text: str, options: Mapping[str, object] | None = None) -> pa.Table:
         line = " ".join(text.split())
         raise InvalidInputError(
             f"Not a statement of IndexTables: {line if len(line) <= 60 else line[:60] + '...'!r}.",
-            hint="The statements are:\n" + "\n".join(f"  {form}" for form in forms()),
+            hint=f"{_SELECT if line.upper().startswith(('SELECT', 'WITH')) else ''}The statements are:\n"
+            + "\n".join(f"  {form}" for form in forms()),
         )
     return command.run(Session(options or {}))
 
+
+_SELECT = "For SELECT use spark.sql(...), or DuckDB: `indextables query` or Table.to_duckdb(). "
 
 __all__ = ["Command", "Session", "TableName", "TablePath", "parse", "sql"]

@@ -90,7 +90,7 @@ def _wrong_call(
             f"Known: {known}.",
         )
     elif unknown is not None:
-        near = nearest(unknown, known)
+        near = [OTHER_NAMES[unknown]] if OTHER_NAMES.get(unknown) in known else nearest(unknown, known)
         message = f"{name} has no parameter {unknown!r}."
         hint = f"{f'Did you mean {near[0]!r}? ' if near else ''}Known: {', '.join(known) or 'none'}."
     elif missing:
@@ -99,6 +99,19 @@ def _wrong_call(
     else:
         message, hint = f"{name} cannot be called so: {error}.", f"Parameters: {', '.join(known) or 'none'}."
     return InvalidInputError(message, hint=hint, function=name)
+
+
+OTHER_NAMES = {
+    **dict.fromkeys(("size", "k", "n", "top", "rows"), "limit"),
+    **dict.fromkeys(("filter", "filters", "predicate", "condition"), "where"),
+    **dict.fromkeys(("sort", "sort_by", "sort_values"), "order_by"),
+    **dict.fromkeys(("fields", "select", "_source"), "columns"),
+    **dict.fromkeys(("partition_columns", "partitioning", "partitionBy"), "partition_by"),
+    **dict.fromkeys(("key", "keys", "by"), "on"),
+    **dict.fromkeys(("q", "match"), "query"),
+    "from_": "offset",
+}
+"""Parameters of other libraries, and the parameter that has the meaning here."""
 
 
 def _count_arguments(number: int) -> str:

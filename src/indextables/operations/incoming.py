@@ -124,6 +124,7 @@ def incoming(data: Any, columns: Collection[str] = (), *, schema: pa.Schema | No
 
 
 _WAYS_OUT = {
+    "str": "Read a file first, for example with pyarrow.csv.read_csv(path), or use `indextables append` in a shell. ",
     "dict": "Columns are given as pyarrow.table(columns), one row as [row]. ",
     "LazyFrame": "Its rows are lazy.collect(). ",
     "generator": "Dicts are given as list(rows). ",

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 logger = logging.getLogger(__name__)
 PROSE_LENGTH = 40
 """Average number of characters above which a column of texts with spaces looks like prose."""
-_SAMPLE_ROWS = 1_000
+SAMPLE_ROWS = 1_000
 
 
 class ProseSample:
@@ -30,7 +30,7 @@ class ProseSample:
         for batch in batches:
             if self._is_wanted and batch.num_rows:
                 self._is_wanted = False
-                self.column = find_prose(batch.slice(0, _SAMPLE_ROWS))
+                self.column = find_prose(batch.slice(0, SAMPLE_ROWS))
             yield batch
 
 

@@ -107,6 +107,10 @@ class Table:
     """
 
     def __init__(self, handle: TableHandle) -> None:
+        if isinstance(handle, str):
+            raise InvalidInputError(
+                f"Table({handle!r}) is not a call that opens a table.", hint="Use Table.open(path)."
+            )
         self._handle = handle
 
     # Opening and creating.

@@ -40,6 +40,8 @@ from indextables.model.report import Progress
 from indextables.model.schema import field_from_json
 from indextables.operations.alter import default_from_text
 from indextables.operations.delete import DeleteReport
+from indextables.operations.prose import SAMPLE_ROWS as PROSE_ROWS
+from indextables.operations.prose import find_prose
 from indextables.operations.update import UpdateReport
 from indextables.operations.upsert import WhenMatched, WhenNotMatched
 from indextables.table import Table
@@ -265,6 +267,19 @@ def append(
     with progress_bar("Appending") as progress:
         table, version = target.append(rows, progress)
     _report_write(table, version, as_json=json, left_out=rows.left_out)
+    if create_missing and version == 1 and not text:
+        _suggest_text(table)
+
+
+def _suggest_text(table: Table) -> None:
+    """Note which column of a new table looks like prose, and how to index its words."""
+    rows = table.head(PROSE_ROWS)
+    column = find_prose(rows.combine_chunks().to_batches()[0]) if rows.num_rows else None
+    if column is not None:
+        output.note(
+            f"The column {column} looks like prose, but is indexed by its whole values. "
+            f"To search its words: indextables reindex {table.path} {column}=text"
+        )
 
 
 def _row_files(files: list[str], file_format: str | None, delimiter: str | None, form: TextFormat) -> RowFiles:

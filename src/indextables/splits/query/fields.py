@@ -192,10 +192,12 @@ def _is_list(kind: pa.DataType) -> bool:
 
 
 def _way_to_text(schema: pa.Schema, *columns: str) -> str:
-    """Return how to index the first of the columns that holds strings by its words; without columns, any of the table."""
-    names = columns or schema.names
-    name = next((name for name in names if pa.types.is_string(schema.field(name).type)), None)
-    return "" if name is None else f', or index its words: reindex({{"{name}": "text"}})'
+    """Return how to index the words of one of the columns, if one holds strings; without columns, of the table."""
+    names = [name for name in columns or schema.names if pa.types.is_string(schema.field(name).type)]
+    if not names:
+        return ""
+    which = "its words" if len(names) == 1 else f"the words of {', '.join(names[:-1])} or {names[-1]}"
+    return f', or index {which}: reindex({{"{names[-1]}": "text"}})'
 
 
 def _same_but_for_case(one: str, other: str) -> bool:
