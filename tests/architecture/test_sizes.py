@@ -126,3 +126,18 @@ def _imported(path: Path) -> set[str]:
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level}
     return {name.split(".")[0] for name in names}
+
+
+CATALOGUES = {"tests/torture/rules.py", "tests/torture/switches.py", "tests/torture/planted.py"}
+"""Modules that run tests with a rule switched off, and so import them."""
+
+
+def test_no_test_module_is_imported_by_another() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}: {line}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        if path.relative_to(ROOT).as_posix() not in CATALOGUES
+        for line in path.read_text("utf-8").splitlines()
+        if re.match(r"(from|import) tests\.\S*\btest_\w|from tests[\w.]* import .*\btest_\w", line)
+    ]
+    assert not found, f"move what tests share into tests/support: {found}"

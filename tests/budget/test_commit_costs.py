@@ -17,7 +17,7 @@ from indextables import AddAction, Table
 from indextables.log.checkpoint.checkpointer import CHECKPOINTS
 from indextables.log.log_files import version_path
 from indextables.wire import version_file
-from tests.budget.test_search_costs import COUNTS, SPARE, Costs
+from tests.support.call_costs import COUNTS, SPARE, Costs
 
 BASELINE = Path(__file__).with_name("commit_costs.json")
 SCHEMA = pa.schema([("day", pa.string()), ("a", pa.int64()), ("b", pa.int64())])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from indextables import Table
-from tests.budget.test_search_costs import COLUMNS, COUNTS, make
+from tests.support.call_costs import COLUMNS, COUNTS, make
 
 FEW, MANY = 40, 160
 SEARCHES: dict[str, tuple[Callable[[Table, int], object], int]] = {

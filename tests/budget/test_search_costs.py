@@ -7,79 +7,25 @@ them dearer says so here; one that makes it cheaper writes the figures anew: `py
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from indextables import Table
-from indextables.cli.demo import OPTIONS, SCHEMA, log_lines
 from indextables.handle import TableHandle
 from indextables.storage.local import LocalStore
-from tests.support.splits import SCRATCH
+from tests.support.call_costs import COLUMNS, COUNTS, SPARE, Costs, make
 from tests.support.tables import RemoteStore, log_on
 
 BASELINE = Path(__file__).with_name("search_costs.json")
-SPARE = 1.1
-ROWS = 40_000
-COLUMNS = ["ts", "message"]
 SEARCHES: dict[str, Callable[[Table], object]] = {
     "top 10 of a word": lambda table: table.search("message:timeout", limit=10, columns=COLUMNS),
     "count of a word": lambda table: table.count(query="message:timeout"),
     "newest 10": lambda table: table.search("message:timeout", limit=10, order_by="ts desc", columns=COLUMNS),
     "all hits, two columns": lambda table: table.search("message:timeout", columns=COLUMNS),
 }
-Costs = dict[str, int]
-
-
-class _Counts:
-    """Calls of Python functions, and files that Python opened. A hook of the interpreter can never be taken off again."""
-
-    def __init__(self) -> None:
-        self.active = False
-        self.calls = self.files = 0
-        sys.addaudithook(self._audit)
-
-    def _audit(self, event: str, _: Any) -> None:
-        if self.active and event == "open":
-            self.files += 1
-
-    def _profile(self, _frame: Any, event: str, _: Any) -> None:
-        self.calls += event == "call"
-
-    @contextmanager
-    def counting(self) -> Iterator[None]:
-        self.calls = self.files = 0
-        before = sys.getprofile()
-        self.active = True
-        threading.setprofile(self._profile)
-        sys.setprofile(self._profile)
-        try:
-            yield
-        finally:
-            sys.setprofile(before)
-            threading.setprofile(None)
-            self.active = False
-
-
-COUNTS = _Counts()
-
-
-def make(folder: Path, splits: int) -> None:
-    options = {
-        **OPTIONS,
-        "write.maxRowsPerSplit": ROWS // splits,
-        "indexWriter.tempDirectoryPath": SCRATCH.temp_directory,
-    }
-    table = Table.create(str(folder), schema=SCHEMA, options=options)
-    table.append(pa.Table.from_batches(log_lines(ROWS, batch_rows=ROWS // splits)))
-    assert table.files().num_rows == splits
 
 
 def open_cold(folder: Path, cache: Path) -> tuple[Table, RemoteStore]:

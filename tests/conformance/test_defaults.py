@@ -11,9 +11,9 @@ import pytest
 from indextables import Table, config
 from indextables.log import log_files
 from tests.support.rows import ROWS, rows, table_of
+from tests.support.seed_keys import SEED_KEYS
 from tests.support.stores import age
 from tests.support.tables import SCHEMA, append, live
-from tests.unit.test_config import SEED_KEYS
 
 DEVIATIONS: dict[str, Any] = {"transaction.retry.maxAttempts": 1_000, "transaction.cache.expirationSeconds": 0}
 """With many writers ten attempts are too few, and a stale answer must be allowed first."""

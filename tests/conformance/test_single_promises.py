@@ -56,16 +56,16 @@ from indextables.table import verify_table
 from indextables.wire import version_file
 from indextables.wire.old_checkpoints import encode_parquet_checkpoint
 from indextables.wire.state import decode_state, encode_state
-from tests.faults.test_lost_races import Racing
 from tests.support.faulty_store import StoreWrapper
+from tests.support.old_checkpoints_of_others import OTHERS
+from tests.support.racing_store import Racing
 from tests.support.rows import ids, rows, table_of
+from tests.support.sample_actions import ACTIONS
 from tests.support.splits import log_rows
 from tests.support.state_logs import commit, file, live, new_state_log, newest_state, state_log
 from tests.support.stores import age
 from tests.support.tables import SCHEMA, RemoteStore, append, create_on
 from tests.unit.wire.entries import plain_files
-from tests.unit.wire.test_old_checkpoints import OTHERS
-from tests.unit.wire.test_version_file import ACTIONS
 
 
 def lines(root: Path | str, version: int) -> list[dict[str, Any]]:

@@ -15,11 +15,11 @@ from hdfs_native import Client, WriteOptions
 from indextables import Table
 from indextables.errors import InvalidInputError, StorageError, UnavailableError, UnsupportedError
 from indextables.storage import Store, StoreSpec, open_store
-from tests.contract.test_race import race
 from tests.support import store_contract
 from tests.support.places import StorePlace
 from tests.support.servers import ServerUnavailableError, hdfs_server
 from tests.support.store_contract import StoreContract, paths
+from tests.support.store_races import race
 
 _fresh = count()
 

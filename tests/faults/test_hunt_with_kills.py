@@ -15,7 +15,7 @@ import pytest
 from indextables import Table
 from indextables.table import verify_table
 from tests.faults.hunting import BATCH
-from tests.faults.test_hunt import CLEAR_ERRORS, OPTIONS, let_loose, lines_of, start
+from tests.support.hunts import CLEAR_ERRORS, OPTIONS, let_loose, lines_of, start
 from tests.support.places import StorePlace
 from tests.support.rows import ROWS, TEXT, ids
 

@@ -19,24 +19,11 @@ from indextables.log.cache import LogCache
 from indextables.log.context import LogContext, LogSettings
 from indextables.log.transaction_log import TransactionLog
 from indextables.storage.local import LocalStore
-from indextables.storage.store import PutOutcome, Store
+from indextables.storage.store import Store
 from tests.support.faulty_store import Effect, Fault, FaultyStore
+from tests.support.racing_store import Racing
 from tests.support.rows import rows, table_of
 from tests.support.tables import append, create_on, live, open_on
-
-
-class Racing(FaultyStore):
-    """Another writer is always a moment faster, so many times."""
-
-    def __init__(self, inner: Store, races: int) -> None:
-        super().__init__(inner)
-        self._races = iter(range(races))
-
-    def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
-        n = next(self._races, None)
-        if n is not None:
-            append(open_on(self.inner), f"other{n}")
-        return super().put_if_absent(path, data)
 
 
 def racing_table(store: Store, races: int, *, retry: RetrySettings | None = None, tick_s: float = 0.0) -> Table:

@@ -22,8 +22,8 @@ from indextables.web.service import Service, service_application
 from indextables.web.warehouse import Warehouse
 from indextables.wire.version_file import JVM_MARK
 from tests.golden.golden_tables import jvm_table
-from tests.golden.test_jvm_rows import copied
-from tests.golden.test_two_engines import (
+from tests.support.jvm_copies import copied
+from tests.support.two_engines import (
     appended_by_an_earlier_release,
     fresh,
     one_row,

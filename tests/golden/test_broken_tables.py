@@ -17,7 +17,7 @@ from indextables.log.transaction import Changes
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import AddAction
 from tests.golden.golden_tables import GoldenTable, golden_tables
-from tests.golden.test_tables import copy_of, open_log
+from tests.support.golden_tables import copy_of, open_log
 
 BREAKS: dict[str, Callable[[bytes], bytes | None]] = {
     "missing": lambda data: None,

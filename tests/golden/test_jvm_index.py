@@ -18,7 +18,7 @@ from indextables.splits.index.live_indexing import mapping_columns, same_terms
 from indextables.splits.read.table_split import open_split
 from indextables.storage.local import LocalStore
 from tests.golden.golden_tables import GoldenTable, for_each_jvm_table, for_each_table, jvm_table
-from tests.golden.test_jvm_rows import copied
+from tests.support.jvm_copies import copied
 
 ROW = {"id": 77_000, "message": "Timeout again"}
 

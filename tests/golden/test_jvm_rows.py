@@ -6,7 +6,6 @@ import datetime
 import json
 import math
 import re
-import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -16,14 +15,10 @@ import pytest
 
 from indextables import Table
 from tests.golden.golden_tables import GoldenTable, for_each_jvm_table, jvm_table
+from tests.support.jvm_copies import copied
 
 NOT_OURS = ("[", "array_contains(", "size(")
 """Conditions in Spark's words that have no counterpart in predicates."""
-
-
-def copied(table: GoldenTable, tmp_path: Path) -> Table:
-    shutil.copytree(table.path, tmp_path / table.path.name)
-    return Table.open(str(tmp_path / table.path.name))
 
 
 def spelled(value: Any) -> Any:

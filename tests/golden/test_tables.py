@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pyarrow.compute as pc
 
-from indextables.log.cache import LogCache
 from indextables.log.checkpoint.state_files import StateFiles
 from indextables.log.checkpoint.state_writer import Compact
-from indextables.log.context import LogContext
 from indextables.log.transaction import Changes
-from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import AddAction
 from indextables.model.snapshot import Snapshot
-from indextables.storage.local import LocalStore
 from tests.golden.golden_tables import GoldenTable, for_each_table
-
-
-def open_log(path: Path) -> TransactionLog:
-    return TransactionLog(LogContext(LocalStore(str(path)), cache=LogCache(1 << 26), sleep=lambda _: None))
-
-
-def copy_of(table: GoldenTable, tmp_path: Path) -> Path:
-    target = tmp_path / table.path.name
-    shutil.copytree(
-        table.path / "_transaction_log", target / "_transaction_log", ignore=shutil.ignore_patterns("*.crc")
-    )
-    return target
+from tests.support.golden_tables import copy_of, open_log
 
 
 def shown(snapshot: Snapshot) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from indextables.log.commit import Committer
 from indextables.model.retention import RetentionPolicy
 from indextables.storage.store import Store
 from tests.interleave.stepped_logs import live_paths
-from tests.interleave.test_commits import check, new_table, open_log, writer
+from tests.support.commit_schedules import check, new_table, open_log, writer
 from tests.support.interleave import Content, SteppedStore, explore, outcomes
 
 NOTHING_KEPT = RetentionPolicy(log_ms=0, state_ms=0, checkpoint_ms=0, manifest_ms=0)

@@ -20,7 +20,7 @@ from indextables.model.conflicts import Operation
 from indextables.model.retention import RetentionPolicy
 from indextables.storage.store import Store
 from tests.interleave.stepped_logs import live_paths, open_log
-from tests.interleave.test_commits import grown_table, new_table
+from tests.support.commit_schedules import grown_table, new_table
 from tests.support.interleave import Content, Exploration, explore
 
 SPLIT = "slow.split"

@@ -7,10 +7,8 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 import venv
 from collections.abc import Iterator
-from contextlib import closing, suppress
 from pathlib import Path
 
 import pyspark
@@ -19,23 +17,10 @@ import pytest
 from indextables.config import VERSION
 from indextables.spark.jvm import java_home
 from indextables.spark.settings import pack_environment
+from tests.support.ports import free_port, until_open
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 SPARK_HOME = Path(pyspark.__file__).parent
-
-
-def free_port() -> int:
-    with closing(socket.socket()) as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
-
-
-def until_open(port: int) -> None:
-    for _ in range(240):
-        with suppress(OSError), closing(socket.create_connection(("127.0.0.1", port), 1)):
-            return
-        time.sleep(0.5)
-    raise TimeoutError(f"nobody listens on port {port}")
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.spark.programs import run_program
-from tests.spark.test_doors import connect_server
+from tests.support.connect_servers import connect_server
 
 pytestmark = [pytest.mark.xdist_group("connect"), pytest.mark.timeout(900)]
 

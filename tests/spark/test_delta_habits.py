@@ -7,67 +7,19 @@ has, or what the error says. The steps of a story run in order on tables of thei
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 import indextables.spark as its
 from indextables import Table
 from indextables.errors import ConflictError
-
-Rows = list[tuple[Any, ...]]
-Call = Callable[[SparkSession], Any]
-
-
-@dataclass(frozen=True)
-class Step:
-    """One thing that somebody types, and what comes of it."""
-
-    does: str | Call
-    returns: Rows | None = None
-    """Its rows, in any order."""
-    then: tuple[str, Rows] | None = None
-    """A query, and its rows, in any order."""
-    says: Sequence[str] = field(default=())
-    """Words of the error that it raises."""
-
-
-def rows_of(result: Any) -> Rows:
-    rows = result.collect() if isinstance(result, DataFrame) else result if isinstance(result, list) else []
-    return sorted((tuple(row) for row in rows), key=repr)
-
-
-def run(spark: SparkSession, step: Step, names: dict[str, str]) -> None:
-    def text(sql: str) -> str:
-        for name, value in names.items():
-            sql = sql.replace("{" + name + "}", value)
-        return sql
-
-    def act() -> Any:
-        return rows_of(spark.sql(text(step.does)) if isinstance(step.does, str) else step.does(spark))
-
-    if step.says:
-        with pytest.raises(PySparkException) as raised:
-            pytest.fail(f"{step.does} returned {act()}")
-        message = str(raised.value)
-        assert "Traceback" not in message, message
-        assert raised.value.getCondition(), message
-        for words in step.says:
-            assert text(words) in message, message
-        return
-    returned = act()
-    if step.returns is not None:
-        assert returned == sorted(step.returns, key=repr)
-    if step.then is not None:
-        query, rows = step.then
-        assert rows_of(spark.sql(text(query))) == sorted(rows, key=repr)
+from tests.support.delta_steps import Rows, Step, frame, rows_of, run
 
 
 @pytest.fixture(scope="module")
@@ -81,11 +33,6 @@ def home(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
     yield folder
     spark.sql("USE default")
     spark.sql("DROP DATABASE habits CASCADE")
-
-
-def frame(spark: SparkSession, *ids: int, word: str = "row") -> DataFrame:
-    rows = [(number, f"{word} {number}") for number in ids]
-    return spark.createDataFrame(rows, "id BIGINT, message STRING")
 
 
 COLUMNS = "(id BIGINT COMMENT 'the key', message STRING, day STRING)"

@@ -6,25 +6,21 @@ The same statements go through each of them, and the answers are the same.
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyspark
 import pytest
 
 from indextables import Table
-from indextables.spark.jvm import build_jar, java_home
-from tests.spark.test_cluster import free_port, until_open
-from tests.support.quick_jvm import QUICK_JVM
+from indextables.spark.jvm import build_jar
+from tests.support.connect_servers import SPARK_HOME, connect_server, environment, server, settings
+from tests.support.ports import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
-SPARK_HOME = Path(pyspark.__file__).parent
 
 
 @dataclass(frozen=True)
@@ -77,30 +73,6 @@ def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_jar(tmp_path_factory.mktemp("jar") / "indextables.jar")
 
 
-def environment() -> dict[str, str]:
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK_", "SPARK_", "PYTEST_"))}
-    home = java_home()
-    clean |= QUICK_JVM | {
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_HOME": str(SPARK_HOME),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-    }
-    return clean if home is None else {**clean, "JAVA_HOME": home}
-
-
-def settings(folder: Path) -> list[str]:
-    given = {
-        "spark.ui.enabled": "false",
-        "spark.sql.catalogImplementation": "in-memory",
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.sql.shuffle.partitions": "2",
-        "spark.driver.memory": "1g",
-        "spark.python.authenticate.socketTimeout": "120s",
-    }
-    confs = [part for key, value in given.items() for part in ("--conf", f"{key}={value}")]
-    return ["--master", "local[2]", *confs]
-
-
 def run(command: list[str], folder: Path) -> str:
     done = subprocess.run(
         command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=800, check=False
@@ -128,25 +100,6 @@ def pieces(output: str) -> list[list[list[str]]]:
     return [[line.split("\t") for line in part.strip().split("\n") if line] for part in "\n".join(lines).split(MARK)][
         :-1
     ]
-
-
-@contextmanager
-def server(kind: str, port: int, folder: Path, *arguments: str) -> Iterator[None]:
-    log = folder / "server.log"
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            [str(SPARK_HOME / "bin" / "spark-submit"), "--class", kind, *arguments],
-            cwd=folder,
-            env=environment(),
-            stdout=out,
-            stderr=out,
-        )
-    try:
-        until_open(port)
-        yield
-    finally:
-        process.terminate()
-        process.wait(120)
 
 
 def by_command_line(jar: Path, folder: Path) -> list[list[list[str]]]:
@@ -178,16 +131,6 @@ except Exception as error:
     told.append([[error.getCondition()]])
 print(json.dumps(told))
 """
-
-
-@contextmanager
-def connect_server(folder: Path, *arguments: str) -> Iterator[str]:
-    """The address of a Connect server, started with these further arguments of spark-submit."""
-    port = free_port()
-    at = ["--conf", f"spark.connect.grpc.binding.port={port}", "--conf", "spark.connect.grpc.binding.address=127.0.0.1"]
-    kind = "org.apache.spark.sql.connect.service.SparkConnectServer"
-    with server(kind, port, folder, *settings(folder), *arguments, *at, "spark-internal"):
-        yield f"sc://127.0.0.1:{port}"
 
 
 def by_connect(jar: Path, folder: Path) -> list[list[list[str]]]:

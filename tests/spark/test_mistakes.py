@@ -10,7 +10,7 @@ from pyspark.sql import functions as f
 
 import indextables.spark as its
 from indextables import Table
-from tests.spark.test_delta_habits import Call, Step, frame, rows_of, run
+from tests.support.delta_steps import Call, Step, frame, rows_of, run
 
 
 def follow(spark: SparkSession, path: str, **options: str) -> None:

@@ -19,7 +19,7 @@ from indextables.model.predicate import all_of
 from indextables.spark.source.filters import parse_filters
 from tests.spark.compare import assert_same_rows
 from tests.spark.logs import Logs, make_logs
-from tests.spark.test_native_scan import FILTERS
+from tests.support.spark_filters import FILTERS
 
 MORE_FILTERS = [
     "level != 'ERROR'",

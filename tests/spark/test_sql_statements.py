@@ -23,9 +23,9 @@ from indextables.log.history import log_action_rows
 from indextables.spark.extension import rewrite_operators
 from indextables.spark.jvm import java_classes
 from tests.spark.logs import Logs, make_logs
+from tests.support.operator_words import LEFT_ALONE, OPERATIONS, SHARDS, SIGNS
+from tests.support.typed_words import typed
 from tests.unit.commands.statements import STATEMENTS
-from tests.unit.commands.test_fuzz import _typed
-from tests.unit.commands.test_operators import LEFT_ALONE, OPERATIONS, SHARDS, SIGNS
 
 TYPES: dict[str, DataType] = {
     "s": StringType(),
@@ -304,7 +304,7 @@ def _texts(seed: int, count: int) -> list[str]:
     """SQL of all sorts, ours and not."""
     rng = random.Random(seed)
     pieces = [*SHARDS, *SIGNS, *LEFT_ALONE, *(written for written, _ in OPERATIONS)]
-    found: list[str] = [_typed(rng) for _ in range(count)]
+    found: list[str] = [typed(rng) for _ in range(count)]
     found += [rng.choice(["", " "]).join(rng.choices(pieces, k=rng.randint(0, 14))) for _ in range(count)]
     found += [form for documented in STATEMENTS for form in (*documented.forms, documented.wrong)]
     return [text for text in found if "\x01" not in text and "\ud800" not in text]

@@ -23,6 +23,7 @@ from indextables.storage.local import LocalStore
 from indextables.wire.old_checkpoints import CheckpointOrigin
 from tests.faults import test_commit_faults, test_landed_commits, test_lost_races
 from tests.interleave import test_checkpoints, test_commits, test_creation, test_purges, test_upkeep
+from tests.support import commit_schedules
 from tests.torture import switches
 from tests.torture.switches import Rule, always, schedules, without
 from tests.unit.log import test_cleaning, test_clock, test_swapped_checkpoints
@@ -31,9 +32,9 @@ from tests.unit.model import test_retention, test_values
 from tests.unit.operations import test_cover, test_deletion_vectors, test_merge, test_purge
 from tests.unit.table import test_drop_table, test_log_holes, test_log_verbs, test_removed_tables, test_table_identity
 
-_WRITERS = {"a": test_commits.writer("a"), "b": test_commits.writer("b")}
+_WRITERS = {"a": commit_schedules.writer("a"), "b": commit_schedules.writer("b")}
 _CLEANED = {**_WRITERS, "cleaner": test_commits.cleaner}
-_SLEEPER = {"upkeep": test_checkpoints.busy_upkeep, "a": test_commits.writer("a")}
+_SLEEPER = {"upkeep": test_checkpoints.busy_upkeep, "a": commit_schedules.writer("a")}
 _LOG, _FAULTS, _MEET = "tests/unit/log", "tests/faults/test_commit_faults.py", "tests/interleave"
 
 RULES: dict[str, Rule] = {
@@ -41,13 +42,13 @@ RULES: dict[str, Rule] = {
         "what the store answers is believed",
         f"{_MEET}/test_commits.py::test_two_writers_and_one_fault",
         switches.no_reading_back,
-        schedules(_WRITERS, test_commits.check, start=test_commits.new_table(), faults=1),
+        schedules(_WRITERS, commit_schedules.check, start=commit_schedules.new_table(), faults=1),
     ),
     "R2": Rule(
         "a reader takes the versions that are there",
         f"{_MEET}/test_commits.py::test_two_writers_a_cleaner_and_one_fault",
         switches.lenient_reader,
-        schedules(_CLEANED, test_commits.check, start=test_commits.grown_table()),
+        schedules(_CLEANED, commit_schedules.check, start=commit_schedules.grown_table()),
         explores=True,
     ),
     "R3": Rule(

@@ -48,7 +48,8 @@ from indextables.operations.row_write import RowWrite
 from indextables.operations.write_request import WriteRequest
 from indextables.storage.local import LocalStore
 from indextables.wire.state import LastCheckpoint, encode_pointer
-from tests.interleave import test_commits, test_stopped_writers
+from tests.interleave import test_stopped_writers
+from tests.support import commit_schedules
 from tests.support.faulty_store import Fault, FaultyStore, StoreWrapper
 from tests.support.interleave import explore
 from tests.support.state_logs import commit, file, new_state_log, state_log
@@ -275,7 +276,7 @@ def remembered_alone(self: Committer, newest: Snapshot, candidate: Any) -> int |
 def stopped_writer(_: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(snapshots, "RECENT_TXN_IDS", 1)
-        start = test_commits.grown_table()
+        start = commit_schedules.grown_table()
         found = test_stopped_writers.explored(test_stopped_writers.slow, start, faults=0, stop_at_first=True)
     assert found.violations == []
 

@@ -13,6 +13,7 @@ from indextables.config.registry import declared
 from indextables.config.values import parse_duration_ms, parse_size
 from indextables.errors import InvalidInputError, UnknownOptionError
 from indextables.handle import _say_there_is_one
+from tests.support.seed_keys import SEED_KEYS
 
 
 def test_option_beats_session_beats_table_beats_default() -> None:
@@ -78,53 +79,6 @@ def test_every_key_is_declared_once() -> None:
     keys = [s.key for g in config.GROUPS for s in declared(g)]
     assert len(keys) == len(set(keys))
     assert config.resolve().group(CacheSettings) == CacheSettings()
-
-
-SEED_KEYS = {
-    "checkpoint.enabled": "true",
-    "checkpoint.interval": "10",
-    "checkpoint.retention": "30",
-    "checkpoint.compression": "snappy",
-    "checkpoint.maxFileSize": "134217728",
-    "checkpoint.parallelism": "8",
-    "checkpoint.read.timeoutSeconds": "60",
-    "checkpointRetention.duration": "7200000",
-    "cleanup.dryRun": "false",
-    "cleanup.enabled": "true",
-    "cleanup.failurePolicy": "continue",
-    "dataSkippingNumIndexedCols": "32",
-    "logRetention.duration": "2592000000",
-    "mergeOnWrite.async.enabled": "true",
-    "mergeOnWrite.enabled": "false",
-    "purge.txLogRetentionHours": "720",
-    "purgeOnWrite.enabled": "false",
-    "state.compaction.afterMerge": "true",
-    "state.compaction.largeRemoveThreshold": "2147483647",
-    "state.compaction.maxManifests": "20",
-    "state.compaction.tombstoneThreshold": "0.10",
-    "state.compression": "zstd",
-    "state.compressionLevel": "3",
-    "state.entriesPerManifest": "50000",
-    "state.format": "avro",
-    "state.gc.minManifestAgeHours": "1",
-    "state.read.parallelism": "8",
-    "state.retention.hours": "168",
-    "state.retention.versions": "2",
-    "state.retry.baseDelayMs": "100",
-    "state.retry.maxAttempts": "10",
-    "state.retry.maxDelayMs": "5000",
-    "state.schema.renormalizeThreshold": "5",
-    "stats.truncation.enabled": "true",
-    "stats.truncation.maxLength": "32",
-    "transaction.cache.enabled": "true",
-    "transaction.cache.expirationSeconds": "300",
-    "transaction.compression.enabled": "true",
-    "transaction.retry.baseDelayMs": "100",
-    "transaction.retry.maxAttempts": "10",
-    "transaction.retry.maxDelayMs": "5000",
-    "transaction.useOptimized": "true",
-}
-"""Every key that the specification names, with its default there."""
 
 
 def test_every_key_of_the_specification_is_taken_from_a_session(tmp_path: Path) -> None:

@@ -14,19 +14,9 @@ import pytest
 from indextables import Table
 from indextables.errors import InvalidInputError
 from indextables.web.elastic import ElasticSearch
+from tests.support.elastic_tables import SCHEMA
 
 START = dt.datetime(2026, 11, 1, tzinfo=dt.UTC)
-SCHEMA = pa.schema(
-    [
-        ("id", pa.int64()),
-        ("ts", pa.timestamp("us", tz="UTC")),
-        ("day", pa.date32()),
-        ("level", pa.string()),
-        ("ms", pa.float64()),
-        ("tags", pa.list_(pa.string())),
-        ("message", pa.string()),
-    ]
-)
 MESSAGES = ("memory leak found", "disk full", "memory full", "user login", "None of it", "e@mail <b> of ada")
 COUNT = 24
 

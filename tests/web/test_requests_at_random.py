@@ -17,7 +17,7 @@ from indextables import Table
 from indextables.web.explorer import Limits
 from indextables.web.service import Service, service_application
 from indextables.web.warehouse import Warehouse
-from tests.web.test_elastic_dialect import SCHEMA
+from tests.support.elastic_tables import SCHEMA
 
 TOKEN = "the-token-of-these-tests"
 ODD: list[Any] = [

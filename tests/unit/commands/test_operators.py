@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from indextables.spark.extension import rewrite_operators
+from tests.support.operator_words import LEFT_ALONE, OPERATIONS, SHARDS, SIGNS
 
 
 @pytest.mark.parametrize(
@@ -106,32 +107,6 @@ def test_everything_else_stays_as_it_is(sql: str) -> None:
     assert rewrite_operators(sql) == sql
 
 
-LEFT_ALONE = [
-    "SELECT",
-    "*",
-    "FROM t",
-    ",",
-    "'a TEXTSEARCH ''b'''",
-    "\"a TEXTSEARCH 'b'\"",
-    "-- a TEXTSEARCH 'b'\n",
-    "/* a TEXTSEARCH 'b' /* c */ */",
-    "r'\\'",
-    "$x$ a TEXTSEARCH 'b' $x$",
-    "= 5",
-    "(n + 1)",
-    "indexquery(a, 'b')",
-    "textsearch AS indexquery,",
-    "\n",
-]
-OPERATIONS = [
-    ("a TEXTSEARCH 'q'", "textsearch(a , 'q')"),
-    ('t.`b c` fieldmatch\n"q"', 'fieldmatch(t.`b c` ,\n"q")'),
-    ("c /* d */ IndexQuery -- e\n :p", "indexquery(c /* d */ , -- e\n :p)"),
-    ("_indexall indexquery 'q'", "indexqueryall(  'q')"),
-    ("* TEXTSEARCH r'\\'", "indexqueryall(  r'\\')"),
-]
-
-
 @settings(max_examples=300, deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, 12))
 def test_only_operators_change_wherever_they_stand(seed: int, length: int) -> None:
@@ -148,27 +123,6 @@ def test_only_operators_change_wherever_they_stand(seed: int, length: int) -> No
             before += [joint, written, ";"]
             after += [joint, called, ";"]
     assert rewrite_operators(" ".join(before)) == " ".join(after)
-
-
-SHARDS = [
-    "a",
-    "TEXTSEARCH",
-    "indexquery",
-    "_indexall",
-    "*",
-    ".",
-    "'q'",
-    "'",
-    '"',
-    "`",
-    "--",
-    "\n",
-    "/*",
-    "*/",
-    " ",
-    "\\",
-]
-SIGNS = ["$", "$$", "r'", ":", "?", "(", "AND", "ſ", "5", "`b`", "\x00", "😀"]
 
 
 @settings(max_examples=500, deadline=None)

@@ -24,8 +24,8 @@ from indextables.operations import erase
 from indextables.operations.erase import EraseReport, EraseTask
 from indextables.splits.format.source import LocalSource
 from indextables.splits.read.split_description import describe_split
+from tests.support.bundles import bundle
 from tests.support.stores import age, contents
-from tests.unit.splits.read.test_foreign import bundle
 
 SCHEMA = pa.schema([("id", pa.int64()), ("email", pa.string()), ("body", pa.string())])
 ADA = "ada.lovelace@example.org"

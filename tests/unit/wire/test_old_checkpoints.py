@@ -16,12 +16,8 @@ from hypothesis import strategies as st
 from indextables.errors import BadFileError
 from indextables.model.actions import (
     AddAction,
-    LogAction,
     MetadataAction,
     ProtocolAction,
-    SkipAction,
-    TxnAction,
-    UnknownAction,
 )
 from indextables.wire import old_checkpoints
 from indextables.wire.old_checkpoints import (
@@ -32,16 +28,9 @@ from indextables.wire.old_checkpoints import (
     encode_parquet_checkpoint,
 )
 from indextables.wire.state import AVRO_STATE, LastCheckpoint, UnusablePointer, decode_pointer, encode_pointer
+from tests.support.old_checkpoints_of_others import METADATA, OTHERS
 from tests.unit.wire.entries import file_lists, plain_files
 
-METADATA = MetadataAction(id="t", schema_string="{}", partition_columns=("day",), configuration={"a": "b"})
-OTHERS: tuple[LogAction, ...] = (
-    ProtocolAction(min_reader_version=2, min_writer_version=2),
-    METADATA,
-    TxnAction(app_id="a", version=3),
-    SkipAction(path="x", skip_timestamp=1, reason="r", operation="merge"),
-    UnknownAction(key="cdc", value={"path": "y"}),
-)
 ADDS = tuple(AddAction(path=f"f{i}", size=i, partition_values={"day": None}) for i in range(5))
 ACTIONS = [*OTHERS, *ADDS]
 OBJECT: dict[str, Any] = {

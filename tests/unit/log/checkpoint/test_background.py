@@ -22,7 +22,7 @@ from indextables.storage.store import PutOutcome
 from tests.support.faulty_store import Effect, Fault, FaultyStore, StoreWrapper
 from tests.support.rows import ids, rows, table_of
 from tests.support.state_logs import commit, file, live, new_state_log, state_log
-from tests.unit.log.checkpoint.test_checkpoint import states
+from tests.support.state_versions import states
 
 EVERY_SECOND = CheckpointSettings(interval=2)
 

@@ -32,15 +32,12 @@ from indextables.storage.local import LocalStore
 from indextables.wire.state import decode_state, encode_state
 from tests.support.faulty_store import CountingStore, Effect, Fault, FaultyStore
 from tests.support.state_logs import commit, file, live, new_state_log, newest_state, state_log
+from tests.support.state_versions import states
 from tests.support.tables import SCHEMA
 
 
 def log_bytes(path: Path) -> int:
     return sum(p.stat().st_size for p in (path / log_files.LOG).rglob("*") if p.is_file())
-
-
-def states(path: Path) -> list[int]:
-    return sorted(int(p.name.removeprefix("state-v")) for p in (path / log_files.LOG).glob("state-v*"))
 
 
 def pointer(path: Path) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from indextables.errors import InvalidInputError
 from indextables.query.aggregate.result import finish
 from indextables.query.aggregate.spec import parse_spec
 from indextables.query.aggregate.state import aggregate_rows
-from tests.unit.query.aggregate.test_aggregate import ROWS, SCHEMA, aggregate, values
+from tests.support.aggregates import ROWS, SCHEMA, aggregate, values
 
 
 @pytest.mark.parametrize("field", ["n", "f", "price", "ts", "day"])

@@ -21,7 +21,7 @@ from indextables.model.predicate import bind, evaluate, parse
 from indextables.splits.format.source import LocalSource
 from indextables.splits.index.tantivy_files import with_footer
 from indextables.splits.read.foreign import ForeignReader
-from tests.unit.splits.read.test_foreign import bundle, stop_number_of
+from tests.support.bundles import bundle, stop_number_of
 
 EPOCH = dt.datetime(1970, 1, 1)
 SCHEMA = pa.schema(

@@ -1,0 +1,36 @@
+"""Filters that Spark hands to a scan."""
+
+from __future__ import annotations
+
+FILTERS = [
+    "day = '2024-03-09'",
+    "day > date'2024-03-09' and level = 'ERROR'",
+    "day is null",
+    "day is not null and id < 100",
+    "day in ('2024-03-08', '2024-03-11') or id = 7",
+    "year(day) = 2024 and month(day) = 3 and dayofmonth(day) = 10",
+    "id = 321",
+    "321 = id",
+    "id between 190 and 210",
+    "id <=> 5",
+    "id in (1, 201, 401, 99999)",
+    "id in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 599, null)",
+    "not (id > 50)",
+    "ms > 99.0",
+    "ms = double('NaN')",
+    "ms >= double('NaN')",
+    "ms < 0.0",
+    "ms = 0.0",
+    "ms is null",
+    "level < 'F'",
+    "level >= 'W'",
+    "message like 'zürich%'",
+    "message > '用'",
+    "message is null and level is null",
+    "at < timestamp'2024-03-10 03:30:00'",
+    "at >= timestamp'2024-03-10 01:59:59' and at < timestamp'2024-03-10 03:00:01'",
+    "date(at) = day",
+    "id = -1 or (level = 'WARN' and day <= '2024-03-08')",
+    "false",
+    "length(message) > 20 and day != '2024-03-10'",
+]
