@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import indextables.spark as its
-from indextables import AddAction, Table, errors, sql
+from indextables import AddAction, Table, errors, sql, write_table
 from indextables.commands.delta import NotOffered
 from indextables.commands.parser import STATEMENTS, form, parse
 from indextables.commands.statement import Command
@@ -239,10 +239,14 @@ def spark_options() -> str:
 
 
 def other_functions() -> str:
-    """The functions beside the table."""
-    return "\n".join(
-        [_function("sql", sql), _function("write_report", write_report), _function("report_html", report_html)]
-    )
+    """Document the functions outside of `Table`."""
+    names: dict[str, Callable[..., Any]] = {
+        "write_table": write_table,
+        "sql": sql,
+        "write_report": write_report,
+        "report_html": report_html,
+    }
+    return "\n".join(_function(name, function) for name, function in names.items())
 
 
 def log_values() -> str:

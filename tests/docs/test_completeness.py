@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import indextables
 import indextables.spark as its
 from indextables import Table, errors
 from indextables.commands.parser import STATEMENTS
@@ -94,6 +96,20 @@ def test_the_names_that_jobs_of_the_jvm_engine_have_are_on_its_page() -> None:
     functions = ("indextables_histogram", "indextables_date_histogram", "indextables_range", "_indexall indexquery")
     named = (*FORMATS[1:], JVM_EXTENSION, *functions)
     assert [name for name in named if name not in text] == []
+
+
+FUNCTIONS = [
+    *((f"indextables.{name}", getattr(indextables, name)) for name in ("open_table", "sql", "write_table")),
+    *((f"its.{name}", getattr(its, name)) for name in its.__all__),
+]
+
+
+@pytest.mark.parametrize(("name", "function"), FUNCTIONS, ids=[name for name, _ in FUNCTIONS])
+def test_every_parameter_of_a_public_function_has_a_line(name: str, function: Callable[..., object]) -> None:
+    text = inspect.getdoc(function) or ""
+    arguments = text.partition("Args:\n")[2].partition("\n\n")[0]
+    documented = re.findall(r"^    (\w+): \S", arguments, re.MULTILINE)
+    assert documented == [parameter for parameter in inspect.signature(function).parameters if parameter != "cls"]
 
 
 def test_every_report_that_a_verb_returns_is_documented() -> None:

@@ -20,10 +20,17 @@ from indextables.model.calls import checked_call
 
 @checked_call
 def sql(text: str, options: Mapping[str, object] | None = None) -> pa.Table:
-    """Run one statement, the `text`, and return its rows. `options` are settings, as for `Table.open`.
+    """Run one statement and return its rows.
 
-    Raises InvalidInputError for text that is no statement of ours, and what the verb raises that it stands for.
+    Args:
+        text: The statement.
+        options: Settings, as for `Table.open`.
 
+    Raises:
+        InvalidInputError: The text is not a statement of IndexTables.
+        QuerySyntaxError: The statement is wrong.
+
+    Example:
         sql("DESCRIBE INDEXTABLES HISTORY '/data/logs' LIMIT 10")
     """
     command = parse(arguments.text("A statement", text))

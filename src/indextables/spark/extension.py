@@ -567,12 +567,19 @@ def sql(
 ) -> DataFrame:
     """Run SQL in a session of any kind, statements of IndexTables included.
 
-    `spark` is the session, `statement` the SQL text; `args` and further keywords are those of
-    `spark.sql`. With the extension this is `spark.sql`. Over Spark Connect, on a server that does
-    not have it, our statements run in this process with the help of the server's workers, and
-    everything else is Spark's. Raises UnsupportedError, with what to call instead, for SQL that
-    needs the extension.
+    With the extension this is `spark.sql`. Over Spark Connect, on a server that does not have it,
+    statements of IndexTables run in this process with the help of the server's workers.
 
+    Args:
+        spark: The session.
+        statement: The SQL text.
+        args: As for `spark.sql`.
+        kwargs: As for `spark.sql`.
+
+    Raises:
+        UnsupportedError: The SQL needs the extension; the error names what to call instead.
+
+    Example:
         its.sql(spark, "DESCRIBE INDEXTABLES STATE '/data/logs'").show()
     """
     if has_jvm(spark):
@@ -647,12 +654,15 @@ _contexts_with_driver: WeakSet[SparkContext] = WeakSet()
 
 
 def install(spark: SparkSession) -> None:
-    """Make SQL in the session `spark` know our statements and search operators; once is enough, more often does no
-    harm.
+    """Install the statements and search operators in a session; repeated calls do nothing.
 
-    Sessions that are made from it afterwards (`spark.newSession()`) know them too. Over Spark Connect, where the server
-    does not have the extension, the statements run in this process and the operators are refused with the way out.
+    Sessions that are made from it afterwards (`spark.newSession()`) have them too. Over Spark Connect,
+    if the server lacks the extension, statements run in this process and the operators are refused.
 
+    Args:
+        spark: The session.
+
+    Example:
         its.install(spark); spark.sql("DESCRIBE INDEXTABLES HISTORY '/data/logs'").show()
     """
     register(spark)
@@ -707,7 +717,11 @@ def install_catalogs(spark: SparkSession) -> None:
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("indextables")` and the functions `indextables_...` known to the session `spark`."""
+    """Register `format("indextables")` and the functions `indextables_...` in a session.
+
+    Args:
+        spark: The session.
+    """
     register_source(spark)
     register_bucket_functions(spark)
     register_table_functions(spark)

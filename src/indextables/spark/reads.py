@@ -284,13 +284,19 @@ def table(
     timestamp: datetime | str | int | None = None,
     options: Mapping[str, object] | None = None,
 ) -> DataFrame:
-    """The rows of a table, of its newest version or an older one. The DataFrame stays at that version.
+    """Return the rows of a table as a DataFrame that stays at its version.
 
-    Spark reads the splits itself, with its own pushdown and code generation, and nothing is listed. Where Spark has no
-    file system for the path, and for splits that other engines wrote, the rows come through the data source instead.
-    `spark` is the session and `path` the place of the table; `version` or `timestamp` chooses an older version; `options` are
-    settings, over those of the session.
+    Spark reads the splits itself, with its own pushdown and code generation. If Spark has no file
+    system for the path, or another engine wrote the splits, the data source reads them.
 
+    Args:
+        spark: The session.
+        path: A local path or a URL.
+        version: An older version.
+        timestamp: The time of an older version: a datetime, ISO text or milliseconds.
+        options: Settings, over those of the session.
+
+    Example:
         its.table(spark, "/data/logs", version=12).count()
     """
     opened_table = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))

@@ -420,11 +420,20 @@ def update(
     where: str | Column | None = None,
     options: Mapping[str, object] | None = None,
 ) -> RowChangeReport:
-    """Give the columns of `set` new values, SQL of Spark, in the rows for which `where` holds, in one version.
+    """Set columns to new values in the rows that match a condition, in one version.
 
-    `spark` is the session and `path` the place of the table; `options` are settings, over those of the session. Raises
-    InvalidInputError for a column that is not there, and ConflictError.
+    Args:
+        spark: The session.
+        path: A local path or a URL.
+        set: The new value of each column, as SQL of Spark.
+        where: A condition over typed columns.
+        options: Settings, over those of the session.
 
+    Raises:
+        InvalidInputError: A column does not exist.
+        ConflictError: Another writer changed the same rows.
+
+    Example:
         its.update(spark, "/data/logs", set={"level": "'WARN'"}, where="level = 'WARNING'")
     """
     target = MergeTarget.open(spark, path, with_session(spark, options))
@@ -518,13 +527,25 @@ def merge_into(
     merge_schema: bool = False,
     options: Mapping[str, object] | None = None,
 ) -> MergeBuilder:
-    """Merge the rows of `df` into the table at `path`: `on` says which belong together, clauses what becomes of them.
+    """Start a merge of the rows of `df` into a table; its clauses decide what happens to the rows.
 
-    `on`, conditions and values are SQL of Spark (or Columns) that call the two sides by the names `target` and `source`.
-    `merge_schema` lets `*` add columns of the source to the table. `options` are settings, over those of the session. A
-    row of the table that several rows of `df` would change is an InvalidInputError; another writer in between can be a
-    ConflictError.
+    Args:
+        df: The new rows.
+        path: A local path or a URL.
+        on: The condition for rows that belong together, as SQL or a Column.
+        target: The name of the table in conditions and values.
+        source: The name of `df` in conditions and values.
+        merge_schema: Whether `*` adds columns of `df` to the table.
+        options: Settings, over those of the session.
 
+    Returns:
+        A builder: add clauses, then call `execute()`.
+
+    Raises:
+        InvalidInputError: Several rows of `df` would change one row.
+        ConflictError: Another writer changed the same rows.
+
+    Example:
         its.merge_into(df, "/data/users", on="target.id = source.id").when_matched_update_all().execute()
     """
     spark = session_of(df)

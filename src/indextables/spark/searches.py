@@ -57,14 +57,29 @@ def search(
     timestamp: Moment | None = None,
     options: Mapping[str, object] | None = None,
 ) -> DataFrame:
-    """The rows that match `query`: with a `limit` the best by score, best first; without one every match.
+    """Return the rows that match a query: with a `limit` the best by score, otherwise every match.
 
-    `where` is a condition over typed columns, `columns` are those to return; `_score` is there when rows are ranked or
-    `score` is asked for; `snippet` names a text column whose marked passage becomes `_snippet`. The DataFrame stays at
-    the version it was made for. `spark` is the session and `path` the place of the table; `version` or `timestamp`
-    chooses an older version; `options` are settings, over those of the session. Raises QuerySyntaxError, and
-    InvalidInputError for a column that is not there.
+    Args:
+        spark: The session.
+        path: A local path or a URL.
+        query: Text of the query language.
+        where: A condition over typed columns.
+        columns: The columns to return.
+        limit: The number of best matches to return.
+        score: Whether to add `_score` without a limit too.
+        snippet: A text column whose marked passage becomes `_snippet`.
+        version: An older version.
+        timestamp: The time of an older version: a datetime, ISO text or milliseconds.
+        options: Settings, over those of the session.
 
+    Returns:
+        A DataFrame that stays at its version.
+
+    Raises:
+        QuerySyntaxError: The query is wrong.
+        InvalidInputError: A column does not exist.
+
+    Example:
         its.search(spark, "/data/logs", "message:timeout", limit=10).show()
     """
     table = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
@@ -92,11 +107,16 @@ def search(
 
 
 def display(rows: DataFrame, *, limit: int = SHOWN_ROWS) -> ShownRows:
-    """The first rows of a DataFrame for a notebook, with what matched marked in `_snippet`: the last line of a cell.
+    """Return the first rows of a DataFrame for a notebook, with the matched words of `_snippet` marked.
 
-    `rows` is what `its.search` returned, or any other DataFrame; `limit` is how many rows are shown. It asks Spark for one
-    more, to say whether there are. Where there is no notebook it prints as text, the words that matched between stars.
+    Args:
+        rows: The result of `its.search`, or any other DataFrame.
+        limit: The number of rows to show. One more is read to find out whether there are more.
 
+    Returns:
+        An object that notebooks show as a table. As text, words are marked by asterisks.
+
+    Example:
         its.display(its.search(spark, "/data/logs", "timeout", limit=10, snippet="message"))
     """
     most = whole_number("limit", limit, low=1)
@@ -114,11 +134,21 @@ def count(
     timestamp: Moment | None = None,
     options: Mapping[str, object] | None = None,
 ) -> int:
-    """How many rows there are, or match `query` and `where`: from the log where it can tell, else from the index on workers.
+    """Count the rows, or those that match `query` and `where`.
 
-    `spark` is the session and `path` the place of the table; `version` or `timestamp` chooses an older version;
-    `options` are settings, over those of the session.
+    Args:
+        spark: The session.
+        path: A local path or a URL.
+        query: Text of the query language.
+        where: A condition over typed columns.
+        version: An older version.
+        timestamp: The time of an older version: a datetime, ISO text or milliseconds.
+        options: Settings, over those of the session.
 
+    Returns:
+        The count: from the log if possible, otherwise from the index on workers.
+
+    Example:
         its.count(spark, "/data/logs", query="timeout")
     """
     table = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
@@ -142,11 +172,22 @@ def aggregate(
     timestamp: Moment | None = None,
     options: Mapping[str, object] | None = None,
 ) -> DataFrame:
-    """Aggregations, exact over every row that matches `query` and `where`, made by Spark's workers.
+    """Compute aggregations over every matching row on Spark's workers.
 
-    `spec` names them, as for `Table.aggregate`. `spark` is the session and `path` the place of the table; `version` or
-    `timestamp` chooses an older version; `options` are settings, over those of the session.
+    Args:
+        spark: The session.
+        path: A local path or a URL.
+        spec: The aggregations by name, as for `Table.aggregate`.
+        query: Text of the query language.
+        where: A condition over typed columns.
+        version: An older version.
+        timestamp: The time of an older version: a datetime, ISO text or milliseconds.
+        options: Settings, over those of the session.
 
+    Returns:
+        A DataFrame with the exact results.
+
+    Example:
         its.aggregate(spark, "/data/logs", {"levels": {"terms": {"field": "level"}}}).show()
     """
     table = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
@@ -207,11 +248,19 @@ def explain(
     timestamp: datetime | str | int | None = None,
     options: Mapping[str, object] | None = None,
 ) -> SparkScanReport:
-    """Carry out a search or scan without its rows, and say what was pruned, opened, matched and read, and by whom.
+    """Run a search or scan without returning its rows, and report what was pruned, opened and read.
 
-    `query`, `where` and `columns` are those of the search. `spark` is the session and `path` the place of the table;
-    `version` or `timestamp` chooses an older version; `options` are settings, over those of the session.
+    Args:
+        spark: The session.
+        path: A local path or a URL.
+        query: Text of the query language.
+        where: A condition over typed columns.
+        columns: The columns of the search.
+        version: An older version.
+        timestamp: The time of an older version: a datetime, ISO text or milliseconds.
+        options: Settings, over those of the session.
 
+    Example:
         print(its.explain(spark, "/data/logs", query="timeout"))
     """
     table = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))

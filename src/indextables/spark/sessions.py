@@ -32,11 +32,14 @@ Spark.
 def session(
     app_name: str = "indextables", *, master: str | None = None, conf: Mapping[str, object] | None = None
 ) -> SparkSession:
-    """The running session, or a new one of the name `app_name`: on this machine (`local[*]`) unless `master` says otherwise.
+    """Return the running session, or start one with the SQL extension.
 
-    So do spark-submit and spark-defaults.conf, and the Python of the workers that they name is left alone. `conf` are Spark
-    settings; in a session that runs already, those that can still be changed are.
+    Args:
+        app_name: The name of a new session.
+        master: The master; by default that of spark-submit or spark-defaults.conf, then `local[*]`.
+        conf: Spark settings. In a running session, those that can still be changed are applied.
 
+    Example:
         spark = its.session(conf={"spark.sql.shuffle.partitions": 8})
     """
     running = SparkSession.getActiveSession()

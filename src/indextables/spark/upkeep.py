@@ -120,13 +120,25 @@ def merge(
     progress: Progress = silent,
     options: Mapping[str, object] | None = None,
 ) -> MergeReport:
-    """Merge small splits into larger ones, one task for each new split and one commit for each batch of them.
+    """Merge small splits into larger ones, with one task per new split and one commit per batch.
 
-    `merge.batchSize` says how many groups are a batch. What a failed or repeated task leaves behind is never
-    committed. `target_size`, `where`, `max_dest_splits`, `max_source_splits`, `order_by` and `rewrite` are as for
-    `Table.merge`; `dry_run` only plans; `progress` is called at every step. `spark` is the session and `path` the place
-    of the table; `options` are settings, over those of the session.
+    `merge.batchSize` is the number of new splits per commit. Files of failed or repeated tasks are
+    never committed.
 
+    Args:
+        spark: The session.
+        path: A local path or a URL.
+        target_size: As for `Table.merge`.
+        where: A condition over typed columns.
+        max_dest_splits: As for `Table.merge`.
+        max_source_splits: As for `Table.merge`.
+        order_by: As for `Table.merge`.
+        rewrite: As for `Table.merge`.
+        dry_run: Only plan.
+        progress: Is called at every step.
+        options: Settings, over those of the session.
+
+    Example:
         its.merge(spark, "/data/logs", target_size="1G")
     """
     table = Table.open(path, options=with_session(spark, options))
@@ -158,12 +170,22 @@ def delete(
     progress: Progress = silent,
     options: Mapping[str, object] | None = None,
 ) -> DeleteReport:
-    """Delete the rows that match `where`, a search for `query`, or both, in one version; workers write the splits anew.
+    """Delete the rows that match a condition, a search, or both, in one version, on workers.
 
-    `dry_run` only counts; `progress` is called at every step. `spark` is the session and `path` the place of the
-    table; `options` are settings, over those of the session. Raises InvalidInputError if nothing says which rows, and
-    ConflictError.
+    Args:
+        spark: The session.
+        path: A local path or a URL.
+        where: A condition over typed columns.
+        query: Text of the query language.
+        dry_run: Only count the rows.
+        progress: Is called at every step.
+        options: Settings, over those of the session.
 
+    Raises:
+        InvalidInputError: Neither `where` nor `query` is given.
+        ConflictError: Another writer changed the same rows.
+
+    Example:
         its.delete(spark, "/data/logs", where="user = 7")
     """
     table = Table.open(path, options=with_session(spark, options))
@@ -187,12 +209,21 @@ def purge(
     progress: Progress = silent,
     options: Mapping[str, object] | None = None,
 ) -> PurgeReport:
-    """Delete what no version of the retention period needs; many files are deleted by Spark's workers.
+    """Delete files that no version within the retention needs; workers delete large numbers of files.
 
-    `older_than_hours` and `log_retention_hours` are as for `Table.purge`, and so is what is refused; `dry_run` only
-    lists; `progress` is called at every step. `spark` is the session and `path` the place of the table; `options` are
-    settings, over those of the session.
+    Args:
+        spark: The session.
+        path: A local path or a URL.
+        older_than_hours: As for `Table.purge`.
+        log_retention_hours: As for `Table.purge`.
+        dry_run: Only list the files.
+        progress: Is called at every step.
+        options: Settings, over those of the session.
 
+    Raises:
+        RefusedError: The retention is too short.
+
+    Example:
         its.purge(spark, "/data/logs", dry_run=True)
     """
     table = Table.open(path, options=with_session(spark, options))
@@ -225,12 +256,17 @@ def verify(
     progress: Progress = silent,
     options: Mapping[str, object] | None = None,
 ) -> VerifyReport:
-    """Look for anything that is not as it should be; unless `full` is false, workers read every byte of every split.
+    """Check a table for damage on workers, also one that cannot be opened.
 
-    A table that cannot be opened is verified as far as its log can be read. `dry_run` only says how much there is;
-    `progress` is called at every step. `spark` is the session and `path` the place of the table; `options` are
-    settings, over those of the session.
+    Args:
+        spark: The session.
+        path: A local path or a URL.
+        full: Whether to read every byte of every split.
+        dry_run: Only count what would be read.
+        progress: Is called at every step.
+        options: Settings, over those of the session.
 
+    Example:
         its.verify(spark, "/data/logs").healthy
     """
     label = JobLabel(spark, f"verify {path}", progress)

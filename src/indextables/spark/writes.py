@@ -171,16 +171,32 @@ def write(
     user_metadata: str | Mapping[str, object] | None = None,
     txn: tuple[str, int] | None = None,
 ) -> int | None:
-    """Write `df` to the table at `path`, which is created if need be. Returns the version, None if nothing was to be done.
+    """Write a DataFrame to a table, which is created if it does not exist.
 
-    `text` names the string columns of a new table that are searched by their words, `substring` those whose parts are
-    indexed. `mode` is append, overwrite, error (also: errorifexists) or ignore; the last two concern a table that exists. An
-    overwrite replaces everything, what matches `replace_where`, or with `dynamic_partition_overwrite` the partitions
-    that the data has; None leaves that to the option `partitionOverwriteMode`, then to the session's
-    `spark.sql.sources.partitionOverwriteMode`. `partition_by` names the partition columns of a new table; `merge_schema`,
-    `user_metadata` and `txn=(app_id, version)`, which makes the write exactly-once, are as for `Table.append`. `options`
-    are settings, over those of the session. Raises TableExistsError, SchemaMismatchError and ConflictError.
+    Args:
+        df: The rows.
+        path: A local path or a URL.
+        mode: "append", "overwrite", "error" (or "errorifexists") or "ignore".
+        text: String columns of a new table to search by their words.
+        substring: String columns of a new table whose parts are indexed.
+        partition_by: Partition columns of a new table.
+        replace_where: The condition for the rows that an overwrite replaces.
+        dynamic_partition_overwrite: Whether an overwrite replaces only the partitions of the data.
+            None takes the option `partitionOverwriteMode`, then the setting of the session.
+        merge_schema: Whether to add columns that the table does not have.
+        options: Settings, over those of the session.
+        user_metadata: A note for the history.
+        txn: `(app_id, version)` makes the write exactly-once.
 
+    Returns:
+        The version; None if nothing was written.
+
+    Raises:
+        TableExistsError: The table exists and `mode` is "error".
+        SchemaMismatchError: The rows do not fit the columns.
+        ConflictError: Another writer changed the table in between.
+
+    Example:
         its.write(df, "/data/logs", text=["message"], partition_by=["day"])
     """
     if mode not in MODES:

@@ -228,9 +228,14 @@ _LISTED = 15
 def write_report(table: Table, out: str | Path, *, query: str | None = None, max_splits: int = 200) -> Path:
     """Write the report about a table to a file and return its path.
 
-    `query` is the search whose cost is shown; by default a word of the table is used. At most
-    `max_splits` splits, the largest ones, are opened to measure their parts; the page states how
-    many.
+    Args:
+        table: The table.
+        out: The file.
+        query: The search whose cost is shown; by default a word of the table.
+        max_splits: The number of largest splits that are opened to measure their parts.
+
+    Example:
+        write_report(t, "report.html")
     """
     path = Path(check_characters(str(out)))
     path.write_text(report_html(table, query=query, max_splits=max_splits), encoding="utf-8")
@@ -238,7 +243,13 @@ def write_report(table: Table, out: str | Path, *, query: str | None = None, max
 
 
 def report_html(table: Table, *, query: str | None = None, max_splits: int = 200) -> str:
-    """Return the report about a table as HTML."""
+    """Return the report about a table as HTML.
+
+    Args:
+        table: The table.
+        query: As for `write_report`.
+        max_splits: As for `write_report`.
+    """
     versions, merges = version_figures(table.inspect, limit=_VERSIONS)
     parts = partition_figures(table.inspect)
     sections = [_head(table, parts), _timeline(versions)]

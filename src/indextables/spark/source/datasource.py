@@ -147,15 +147,22 @@ def read_stream(
     read_change_feed: bool = False,
     options: Mapping[str, object] | None = None,
 ) -> DataFrame:
-    """The rows of a table that match `query` and `where`, and then those that are appended to it.
+    """Return the matching rows of a table as a stream, followed by the rows that are appended to it.
 
-    `starting_version` leaves out what was there before that version (`latest`: everything that is there now); one
-    that the table has not reached is an error. `max_files_per_trigger` limits a batch. Rows that are taken away from
-    the table end the stream with an error, unless `ignore_changes` is set. With `read_change_feed` every row that
-    comes or goes is told, with `_change_type`, `_commit_version` and `_commit_timestamp` beside it; it takes no
-    conditions. `spark` is the session and `path` the place of the table; `options` are settings, over those of the
-    session.
+    Args:
+        spark: The session.
+        path: A local path or a URL.
+        query: Text of the query language.
+        where: A condition over typed columns.
+        starting_version: The first version to read; "latest" skips existing rows.
+        max_files_per_trigger: The number of splits per batch.
+        ignore_changes: Whether the stream continues after rows were removed; otherwise that is an
+            error.
+        read_change_feed: Whether to return changes with `_change_type`, `_commit_version` and
+            `_commit_timestamp`; not with conditions.
+        options: Settings, over those of the session.
 
+    Example:
         its.read_stream(spark, "/data/logs", query="level:ERROR", starting_version="latest")
     """
     own = {
@@ -189,12 +196,25 @@ def write_stream(
     query_name: str | None = None,
     options: Mapping[str, object] | None = None,
 ) -> StreamingQuery:
-    """Start a query that writes a stream, `df`, to the table at `path`, each batch exactly once.
+    """Start a query that writes a stream to a table, each batch exactly once.
 
-    `checkpoint` is the folder where Spark keeps its progress. `mode`, `text`, `substring`, `partition_by`,
-    `merge_schema` and `options` are as for `write`. `trigger` is what `DataStreamWriter.trigger` takes, such as
-    `{"availableNow": True}` or `{"processingTime": "10 seconds"}`; `query_name` is the query's name in Spark.
+    Args:
+        df: The stream.
+        path: A local path or a URL.
+        checkpoint: The folder in which Spark stores the progress of the query.
+        mode: As for `write`.
+        text: As for `write`.
+        substring: As for `write`.
+        partition_by: As for `write`.
+        merge_schema: As for `write`.
+        trigger: Arguments of `DataStreamWriter.trigger`, such as `{"availableNow": True}`.
+        query_name: The name of the query in Spark.
+        options: Settings, over those of the session.
 
+    Returns:
+        The running query.
+
+    Example:
         its.write_stream(df, "/data/logs", checkpoint="/data/logs-progress").awaitTermination()
     """
     spark = session_of(df)
