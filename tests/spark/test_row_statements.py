@@ -233,3 +233,24 @@ def test_a_merge_adds_columns_in_its_own_version_only(spark: SparkSession, tmp_p
     assert Table.open(path).version == before + 1
     assert sorted(tuple(row) for row in spark.sql("SELECT * FROM grown").collect()) == [(1, "x", 7), (2, None, 7)]
     spark.sql("DROP TABLE grown")
+
+
+def test_a_text_that_looks_like_a_search_is_an_ordinary_value(spark: SparkSession, tmp_path: Path) -> None:
+    spark.sql(f"CREATE TABLE looks (id INT, note STRING) USING indextables LOCATION '{tmp_path}/t'")
+    spark.sql("INSERT INTO looks VALUES (1, 'textsearch('), (2, 'indexquery(x)'), (3, 'fieldmatchall('), (4, 'plain')")
+    spark.sql("UPDATE looks SET note = 'indexqueryall(' WHERE note = 'indexquery(x)'")
+    spark.sql("DELETE FROM looks WHERE note = 'textsearch(' AND id < 9")
+    spark.sql(
+        "MERGE INTO looks t USING (SELECT 'fieldmatchall(' AS w) s ON t.note = s.w AND t.note = 'fieldmatchall(' "
+        "WHEN MATCHED THEN DELETE"
+    )
+    assert sorted(map(tuple, spark.table("looks").collect())) == [(2, "indexqueryall("), (4, "plain")]
+    for statement in (
+        "UPDATE looks SET id = 0 WHERE note TEXTSEARCH 'plain' OR id = 2",
+        "DELETE FROM looks WHERE upper(note) = 'X' OR note TEXTSEARCH 'plain'",
+        "DELETE FROM looks WHERE NOT tantivy4spark_textsearch(note, 'plain')",
+    ):
+        with pytest.raises(PySparkException, match="INDEXTABLES_UNSUPPORTED"):
+            spark.sql(statement)
+    assert spark.table("looks").count() == 2
+    spark.sql("DROP TABLE looks")

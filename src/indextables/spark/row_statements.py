@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from indextables.errors import UnsupportedError
 from indextables.query.plan import SearchOperator, searched
+from indextables.spark.jvm import java_classes
 from indextables.spark.row_changes import MergeTarget, RowChangeReport, RowMerge, delete_rows, update_rows
 from indextables.spark.row_plans import RowPlan
 from indextables.spark.settings import session_settings
@@ -68,7 +69,7 @@ class _Statement:
             return [search for side in sides for search in side]
         name = _seq(condition.nameParts())[-1].lower() if _name(condition) == "UnresolvedFunction" else None
         if name not in _SEARCHES:
-            if any(f"{search}(" in condition.sql().lower() for search in _SEARCHES):
+            if self._has_search(condition):
                 raise self._mixed(condition)
             return []
         *column, query = _seq(condition.arguments())
@@ -94,9 +95,13 @@ class _Statement:
             hint=f"Nothing was deleted. Use its.delete(spark, {self._path!r}, query='message:timeout', where=\"day = 'x'\").",
         )
 
+    def _has_search(self, condition: Any) -> bool:
+        """Return whether a condition has a search; one in a subquery is Spark's."""
+        return bool(java_classes(self._spark).call("SearchFunction", "isIn", condition))
+
     def _check_no_search(self, verb: str, condition: Any) -> None:
         """Refuse a search in a statement that cannot have one; inside a subquery Spark handles it."""
-        if any(f"{search}(" in condition.sql().lower() for search in _SEARCHES):
+        if self._has_search(condition):
             raise UnsupportedError(
                 f"{verb} cannot have a search in its condition: {condition.sql()}.",
                 hint="Nothing was changed. Search in a subquery: WHERE id IN (SELECT id FROM t WHERE text TEXTSEARCH 'x'), "

@@ -1,7 +1,12 @@
 package indextables;
 
 import java.util.HashMap;
+import java.util.Iterator;
 import java.util.Map;
+import java.util.function.Function;
+import java.util.stream.Stream;
+import org.apache.spark.sql.DataFrameWriter;
+import org.apache.spark.sql.DataFrameWriterV2;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.SQLContext;
 import org.apache.spark.sql.connector.write.BatchWrite;
@@ -28,7 +33,6 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  */
 class NamedWrite implements SupportsOverwriteV2, SupportsDynamicOverwrite {
   private static final String OVERWRITE_MODE = "partitionOverwriteMode";
-  private static final String WRITER = "org.apache.spark.sql.classic.DataFrameWriter";
   private final NamedTable table;
   private final LogicalWriteInfo info;
   private final Map options;
@@ -73,7 +77,7 @@ class NamedWrite implements SupportsOverwriteV2, SupportsDynamicOverwrite {
   /** Replaces the writer's option by what Python decides, in whatever case the writer has spelled it. */
   private void decideOverwriteMode() {
     String given = null;
-    java.util.Iterator keys = options.keySet().iterator();
+    Iterator keys = options.keySet().iterator();
     while (keys.hasNext()) {
       String key = (String) keys.next();
       if (!key.equalsIgnoreCase(OVERWRITE_MODE)) continue;
@@ -95,14 +99,24 @@ class NamedWrite implements SupportsOverwriteV2, SupportsDynamicOverwrite {
     return !replaces.equals("nothing");
   }
 
-  /** The API that asks for the write, which Spark does not hand over: DataFrameWriter, DataFrameWriterV2 or a statement. */
+  /**
+   * The API that asks for the write: DataFrameWriter, DataFrameWriterV2 or a statement. Spark does not hand it over, and its
+   * plan of saveAsTable is that of CREATE OR REPLACE TABLE. So the public classes are looked for among the callers.
+   */
   private static String caller() {
-    StackTraceElement[] frames = Thread.currentThread().getStackTrace();
-    for (int i = 0; i < frames.length; i++) {
-      if (frames[i].getClassName().equals(WRITER)) return "DataFrameWriter";
-      if (frames[i].getClassName().equals(WRITER + "V2")) return "DataFrameWriterV2";
+    return (String) StackWalker.getInstance(StackWalker.Option.RETAIN_CLASS_REFERENCE).walk(new Caller());
+  }
+
+  static class Caller implements Function {
+    public Object apply(Object frames) {
+      Iterator each = ((Stream) frames).iterator();
+      while (each.hasNext()) {
+        Class type = ((StackWalker.StackFrame) each.next()).getDeclaringClass();
+        if (DataFrameWriter.class.isAssignableFrom(type)) return "DataFrameWriter";
+        if (DataFrameWriterV2.class.isAssignableFrom(type)) return "DataFrameWriterV2";
+      }
+      return "statement";
     }
-    return "statement";
   }
 
   /** The write as the data source does it. */

@@ -97,7 +97,7 @@ public class RowChangeCommand extends StatementCommand {
       LogicalPlan plain =
           new UnresolvedRelation(name, org.apache.spark.sql.util.CaseInsensitiveStringMap.empty(), false);
       found = org.apache.spark.sql.classic.Dataset.ofRows(session, plain).queryExecution().analyzed();
-    } catch (Throwable unknown) {
+    } catch (Exception unknown) {
       return null;
     }
     while (found instanceof SubqueryAlias) found = ((SubqueryAlias) found).child();
@@ -117,7 +117,7 @@ public class RowChangeCommand extends StatementCommand {
           new UnresolvedRelation(name, org.apache.spark.sql.util.CaseInsensitiveStringMap.empty(), false);
       org.apache.spark.sql.classic.Dataset.ofRows(session, plain).queryExecution().analyzed();
       return null;
-    } catch (Throwable unknown) {
+    } catch (Exception unknown) {
       String condition =
           unknown instanceof org.apache.spark.SparkThrowable ? ((org.apache.spark.SparkThrowable) unknown).getCondition() : null;
       return condition != null && condition.contains("NOT_FOUND") ? unknown : null;

@@ -1,8 +1,11 @@
 package indextables;
 
+import java.util.Arrays;
+import java.util.Locale;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.FunctionIdentifier;
 import org.apache.spark.sql.catalyst.analysis.FunctionRegistry;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedFunction;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.ExpressionInfo;
 import org.apache.spark.sql.catalyst.expressions.ScalaUDF;
@@ -48,6 +51,20 @@ public class SearchFunction extends AbstractFunction1 {
     if (!(e instanceof ScalaUDF)) return null;
     Object function = ((ScalaUDF) e).function();
     return function instanceof OfOne || function instanceof OfTwo ? (String) ((ScalaUDF) e).udfName().get() : null;
+  }
+
+  /** Whether a condition that Spark has parsed has a search. One in a subquery is part of that query. */
+  public static boolean isIn(Object condition) {
+    Expression e = (Expression) condition;
+    if (nameOf(e) != null) return true;
+    if (e instanceof UnresolvedFunction) {
+      String called = ((String) ((UnresolvedFunction) e).nameParts().last()).toLowerCase(Locale.ROOT);
+      if (called.startsWith(OTHER_PREFIX)) called = called.substring(OTHER_PREFIX.length());
+      if (Arrays.asList(NAMES).contains(called)) return true;
+    }
+    scala.collection.Iterator children = e.children().iterator();
+    while (children.hasNext()) if (isIn(children.next())) return true;
+    return false;
   }
 
   static void inject(SparkSessionExtensions extensions) {

@@ -136,7 +136,7 @@ public class SessionCatalog extends CatalogApi.Session {
   private static void registered(Identifier id, NamedTable table, Map properties) {
     try {
       register(id, table, properties);
-    } catch (Throwable e) {
+    } catch (Exception e) {
       CatalogRequest.raise(e);
     }
   }

@@ -1,6 +1,7 @@
 package indextables;
 
 import java.lang.invoke.MethodHandle;
+import java.lang.invoke.MethodHandleProxies;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
 import java.util.Collections;
@@ -8,6 +9,8 @@ import java.util.HashMap;
 import java.util.Locale;
 import java.util.Map;
 import java.util.WeakHashMap;
+import java.util.function.Function;
+import java.util.function.Supplier;
 import org.apache.spark.api.python.PythonFunction;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceCreationResult;
@@ -41,28 +44,32 @@ public class SessionSource extends UserDefinedPythonDataSource {
   }
 
   /**
-   * The folder of this driver's blocks, which Spark tells every Python process that it starts; empty if it is not to be had.
-   * Asked step by step: the classes on the way have methods of types that need not be on the class path, and all of a class's
-   * methods are loaded by whoever compiles against it.
+   * The folder of this driver's blocks, which Spark passes to every Python process that it starts; empty if there is none.
+   * The methods are looked up one by one: their classes have other methods of types that need not be on the class path.
    */
   public static String sharedFolder() {
-    String[] classes = {"SparkEnv", "storage.BlockManager", "storage.DiskBlockManager"};
-    String[] methods = {"blockManager", "diskBlockManager", "localDirsString"};
     try {
-      ClassLoader loader = SparkSession.class.getClassLoader();
+      Class environment = sparkClass("SparkEnv");
+      Class blocks = sparkClass("storage.BlockManager");
+      Class disk = sparkClass("storage.DiskBlockManager");
       MethodHandles.Lookup lookup = MethodHandles.publicLookup();
-      Class type = Class.forName("org.apache.spark.SparkEnv", true, loader);
-      Object found = lookup.findStatic(type, "get", MethodType.methodType(type)).invokeWithArguments(new Object[0]);
-      for (int i = 0; i < methods.length; i++) {
-        Class next = i + 1 < classes.length ? Class.forName("org.apache.spark." + classes[i + 1], true, loader) : String[].class;
-        MethodHandle method = lookup.findVirtual(type, methods[i], MethodType.methodType(next));
-        found = method.invokeWithArguments(new Object[] {found});
-        type = next;
-      }
+      MethodHandle get = lookup.findStatic(environment, "get", MethodType.methodType(environment));
+      Object found = ((Supplier) MethodHandleProxies.asInterfaceInstance(Supplier.class, get)).get();
+      found = call(lookup.findVirtual(environment, "blockManager", MethodType.methodType(blocks)), found);
+      found = call(lookup.findVirtual(blocks, "diskBlockManager", MethodType.methodType(disk)), found);
+      found = call(lookup.findVirtual(disk, "localDirsString", MethodType.methodType(String[].class)), found);
       return ((String[]) found)[0];
-    } catch (Throwable e) {
+    } catch (ReflectiveOperationException e) { // another version of Spark has no such method
       return "";
     }
+  }
+
+  private static Class sparkClass(String name) throws ClassNotFoundException {
+    return Class.forName("org.apache.spark." + name, true, SparkSession.class.getClassLoader());
+  }
+
+  private static Object call(MethodHandle method, Object on) {
+    return ((Function) MethodHandleProxies.asInterfaceInstance(Function.class, method)).apply(on);
   }
 
   public PythonDataSourceCreationResult createDataSourceInPython(

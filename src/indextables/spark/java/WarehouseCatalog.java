@@ -133,7 +133,7 @@ public class WarehouseCatalog extends CatalogApi.Folders implements SupportsName
     }
     try {
       return NamedTable.load(shown(id), place(id), version, micros);
-    } catch (Throwable e) {
+    } catch (Exception e) {
       // Of a path that has no table Spark would say that it cannot query files of this kind.
       boolean named = !isPath(id.namespace(), id.name());
       if (named && CatalogRequest.isMissing(e)) throw new org.apache.spark.sql.catalyst.analysis.NoSuchTableException(id);
@@ -179,7 +179,7 @@ public class WarehouseCatalog extends CatalogApi.Folders implements SupportsName
   private org.apache.spark.sql.connector.catalog.Table created(Identifier id, Map definition) throws org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException {
     try {
       return new NamedTable(shown(id), CatalogRequest.answer("create", definition));
-    } catch (Throwable e) {
+    } catch (Exception e) {
       if (CatalogRequest.isExisting(e)) throw new org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException(id);
       CatalogRequest.raise(e);
       return null;
@@ -201,7 +201,7 @@ public class WarehouseCatalog extends CatalogApi.Folders implements SupportsName
       Identifier id, org.apache.spark.sql.connector.catalog.Column[] columns, Transform[] partitions, Map properties) throws org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException {
     try {
       return StagedNamedTable.of(shown(id), definition(id, columns, partitions, properties, "create"), null);
-    } catch (Throwable e) {
+    } catch (Exception e) {
       if (CatalogRequest.isExisting(e)) throw new org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException(id);
       CatalogRequest.raise(e);
       return null;
@@ -212,7 +212,7 @@ public class WarehouseCatalog extends CatalogApi.Folders implements SupportsName
       Identifier id, org.apache.spark.sql.connector.catalog.Column[] columns, Transform[] partitions, Map properties) throws org.apache.spark.sql.catalyst.analysis.NoSuchTableException {
     try {
       return StagedNamedTable.of(shown(id), definition(id, columns, partitions, properties, "replace"), null);
-    } catch (Throwable e) {
+    } catch (Exception e) {
       if (CatalogRequest.isMissing(e)) throw new org.apache.spark.sql.catalyst.analysis.NoSuchTableException(id);
       CatalogRequest.raise(e);
       return null;
