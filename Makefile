@@ -82,12 +82,13 @@ PROGRAMS ?= 2000
 programs: setup ## random programs over the whole of Table against a dict of rows: PROGRAMS=2000 SEED=1; goes on where it was stopped
 	@$(BIN)/python -m tests.model.row_programs --programs $(PROGRAMS) --seed $(SEED)
 
-check: setup ## ruff, mypy --strict, the import contract, the layout rules, the style counts
+check: setup ## ruff, mypy --strict, the import contract, the layout rules, the style counts, javac -Xlint
 	@$(BIN)/ruff check src tests bench examples tools
 	@$(BIN)/ruff format --check src tests bench examples tools
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m tools.code_style
+	@$(BIN)/python -m tools.java_lint
 	@$(BIN)/python -m pytest tests/architecture -p no:cacheprovider
 
 $(VENV)/.ready-bench: lock/bench.txt $(STAMP)

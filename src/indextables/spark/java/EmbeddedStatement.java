@@ -2,7 +2,6 @@ package indextables;
 
 import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.classic.SparkSession;
 import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
@@ -36,7 +35,7 @@ public class EmbeddedStatement extends LogicalPlan {
     return (Seq) scala.collection.immutable.Seq$.MODULE$.empty();
   }
 
-  public TreeNode withNewChildrenInternal(IndexedSeq children) {
+  public LogicalPlan withNewChildrenInternal(IndexedSeq children) {
     return this;
   }
 

@@ -30,7 +30,6 @@ import org.apache.spark.sql.catalyst.plans.logical.UpdateStarAction;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
 import org.apache.spark.sql.catalyst.trees.CurrentOrigin;
 import org.apache.spark.sql.catalyst.trees.Origin;
-import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.classic.ColumnNodeToExpressionConverter$;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
@@ -383,7 +382,7 @@ public class RowChangePlan {
       return seq(all);
     }
 
-    public TreeNode withNewChildrenInternal(IndexedSeq children) {
+    public Expression withNewChildrenInternal(IndexedSeq children) {
       return new Assigned((Expression) children.apply(0));
     }
 

@@ -4,7 +4,6 @@ import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
-import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.connector.read.LocalScan;
 import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
@@ -55,7 +54,7 @@ public class SmallAnswer implements LocalScan, SupportsReportStatistics {
         (scala.collection.Iterator) ArrowConverters$.MODULE$.fromIPCStreamWithIterator(arrow, null)._1();
     UnsafeProjection projection = UnsafeProjection.create(columns);
     List all = new ArrayList();
-    while (each.hasNext()) all.add(((UnsafeRow) projection.apply(each.next())).copy());
+    while (each.hasNext()) all.add(projection.apply((InternalRow) each.next()).copy());
     return (InternalRow[]) all.toArray(new InternalRow[0]);
   }
 }

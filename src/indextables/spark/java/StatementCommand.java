@@ -4,7 +4,6 @@ import java.util.Collections;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.AttributeSet;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.catalyst.trees.TreePattern;
 import org.apache.spark.sql.catalyst.types.DataTypeUtils;
 import org.apache.spark.sql.execution.command.LeafRunnableCommand;
@@ -60,11 +59,11 @@ public class StatementCommand extends LogicalPlan implements LeafRunnableCommand
     return (Seq) scala.collection.immutable.Seq$.MODULE$.empty();
   }
 
-  public TreeNode mapChildren(scala.Function1 f) {
+  public LogicalPlan mapChildren(scala.Function1 f) {
     return this;
   }
 
-  public TreeNode withNewChildrenInternal(IndexedSeq children) {
+  public LogicalPlan withNewChildrenInternal(IndexedSeq children) {
     return this;
   }
 
