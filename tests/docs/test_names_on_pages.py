@@ -85,7 +85,7 @@ FOREIGN_FUNCTIONS = frozenset(
     }
 )
 """Functions of SQL and of other libraries, and the clause `OPTIONS (...)`."""
-FOREIGN_ERRORS = frozenset({"Py4JJavaError"})
+FOREIGN_ERRORS = frozenset({"NoSuchPartitionsException", "ParseException", "Py4JJavaError"})
 """Errors of other libraries."""
 FOREIGN_FLAGS = frozenset({"--conf", "--jars"})
 """Flags of other programs."""
