@@ -51,7 +51,8 @@ class SplitRows(Struct, frozen=True):
 def find_split_rows(task: ScanTask, plan: ScanPlan) -> list[SplitRows]:
     """Return the rows that match a plan, for each split that has one."""
     found = []
-    for entry in plan.splits:
+    for number in task.find_candidates():
+        entry = plan.splits[number]
         split = task.open(entry)
         rows = find_rows(split, plan.query or AllRows(), where=None if entry.certain else plan.where)
         if len(rows):

@@ -34,13 +34,14 @@ from indextables.operations.write_request import WriteRequest
 from indextables.query.change_feed import CHANGE_TAG, UPDATED
 from indextables.query.plan import plan_scan
 from indextables.query.task import ScanTask
-from indextables.splits.query.tree import Equals, OneOf, Target, Words
+from indextables.splits.query.tree import Equals, OneOf, Query, Target, Words
 from indextables.splits.read.table_split import TableSplit
 from indextables.splits.search.match import find_rows
 
 _ROW = "__row"
 _SOURCE = "__source"
 MOST_LISTED_KEYS = 1_000
+_MAX_FILTERED_KEYS = 200
 """Limit of keys that are looked up one by one. Of more keys, only the smallest and the largest are used."""
 
 
@@ -225,7 +226,8 @@ def _condition(keyed: pa.Table, keys: Sequence[str], schema: pa.Schema) -> Predi
 def _find_matches(task: ScanTask, source: _UpsertRows) -> list[_Match]:
     """Find the rows that have one of the keys, split by split."""
     matches = []
-    for entry in task.plan.splits:
+    for number in task.find_candidates(_key_query(source)):
+        entry = task.plan.splits[number]
         split = task.open(entry)
         rows = _possible(split, source)
         if not len(rows):
@@ -238,6 +240,19 @@ def _find_matches(task: ScanTask, source: _UpsertRows) -> list[_Match]:
             target = SplitRows(entry, split, pairs.column(_ROW).take(order).to_numpy())
             matches.append(_Match(target, pairs.column(_SOURCE).take(order).to_numpy()))
     return matches
+
+
+def _key_query(source: _UpsertRows) -> Query | None:
+    """Return a query that every row with one of the keys matches; None if there are many keys, or none is text."""
+    for key in source.on:
+        values = source.keyed.column(key).unique()
+        if not pa.types.is_string(values.type) or len(values) > _MAX_FILTERED_KEYS:
+            continue
+        texts = values.to_pylist()
+        if all(texts):
+            target = Target(source.names.column(key))
+            return OneOf(target, tuple(Words(target, text, True) for text in texts))
+    return None
 
 
 def _possible(split: TableSplit, source: _UpsertRows) -> RowSet:

@@ -76,13 +76,18 @@ class ScanTask(Struct, frozen=True, dict=True):
     def _cache(self) -> SplitCache:
         return SplitCache.of(self.plan.cache)
 
-    def find_candidates(self) -> list[int]:
-        """Return the numbers of the splits that may hold a match, by their term filters."""
+    def find_candidates(self, query: Query | None = None) -> list[int]:
+        """Return the numbers of the splits that may hold a match of a query, by their term filters.
+
+        Args:
+            query: Used instead of the query of the plan.
+        """
         plan = self.plan
-        if len(plan.splits) < _MIN_FILTERED or (plan.query is None and plan.where is None):
+        query = query or plan.query
+        if len(plan.splits) < _MIN_FILTERED or (query is None and plan.where is None):
             return list(range(len(plan.splits)))
         paths = [entry.path for entry in plan.splits]
-        found = term_filters(self._cache).find_candidates(self.store.url, paths, plan.query, plan.where, self.schema)
+        found = term_filters(self._cache).find_candidates(self.store.url, paths, query, plan.where, self.schema)
         return np.flatnonzero(found).tolist()
 
     def find_holders(self, query: Query) -> Sequence[bool]:

@@ -446,7 +446,8 @@ def partial_of(task: ScanTask, aggregations: Aggregations) -> Partial:
     """
     if not task.plan.names.same:
         aggregations = renamed(aggregations, task.plan.names)
-    return merged(task.each(lambda entry: _one(task, entry, aggregations)))
+    splits = [task.plan.splits[number] for number in task.find_candidates()]
+    return merged(task.in_order(lambda entry: _one(task, entry, aggregations), splits))
 
 
 def _one(task: ScanTask, entry: SplitEntry, aggregations: Aggregations) -> Partial:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from indextables import Table
@@ -116,6 +117,24 @@ def test_a_search_opens_only_splits_that_may_hold_its_terms(tmp_path: Path) -> N
     assert table.count(query="id:never") == 0
     assert table.search("id:never OR message:never", columns=["n"], limit=3).num_rows == 0
     assert sum(store.reset().requests.values()) <= 1
+
+
+def test_changes_and_aggregations_find_the_same_rows(tmp_path: Path) -> None:
+    rows = make_rows(400, 4)
+    table = Table.create(str(tmp_path / "t"), schema=rows.schema, options=OPTIONS)
+    table.append(rows)
+    assert table.count(query="message:common") == 400
+    expected = rows.filter(pc.match_substring_regex(rows["message"], r"\bword7\b")).num_rows
+    counted = table.aggregate({"n": {"value_count": {"field": "n"}}}, query="message:word7")
+    assert counted.to_pylist()[0]["n"] == expected
+    table.update(set={"message": "'changed'"}, where="id = 'id-33'")
+    assert table.search("message:changed", columns=["id"])["id"].to_pylist() == ["id-33"]
+    new = rows.slice(0, 2).set_column(1, "id", pa.array(["id-44", "new"]))
+    table.upsert(new, on=["id"])
+    assert table.count() == 401
+    assert table.count(query='id:"id-44"') == table.count(query="id:new") == 1
+    table.delete(where="id = 'id-55'")
+    assert table.count(where="id IN ('id-55', 'id-56')") == 1
 
 
 def test_a_filter_has_no_false_negatives_and_few_false_positives() -> None:
