@@ -43,14 +43,42 @@ def test_the_example_is_a_call_that_the_verb_understands(verb: str) -> None:
         pass
 
 
-@pytest.mark.parametrize("verb", ["search", "scan", "history", "merge", "purge", "verify", "upsert", "prewarm"])
-def test_a_verb_has_the_defaults_of_its_method(verb: str) -> None:
+METHODS = {verb: verb.replace("-", "_") for verb in VERBS if callable(getattr(Table, verb.replace("-", "_"), None))}
+"""The verbs that are methods of `Table`."""
+OTHER_NAMES = {
+    "options": "option",
+    "user_metadata": "note",
+    "partition_columns": "partition_by",
+    "exist_ok": "if_not_exists",
+    "from_version": "first",
+    "to_version": "last",
+    "set": "assignments",
+    "data": "files",
+    "schema": "like",
+}
+"""Parameters of methods that an option has another name for."""
+ONLY_PYTHON = {
+    "append": {"txn"},
+    "overwrite": {"dynamic_partitions", "overwrite_schema"},
+    "search": {"score", "search_after", "highlight"},
+    "purge": {"delete"},
+    "expire": {"now"},
+}
+"""Parameters that a verb leaves out: scores are always shown, and pages, callables and clocks are for programs."""
+CALLBACKS = {"self", "cls", "progress", "execute"}
+
+
+@pytest.mark.parametrize("verb", METHODS)
+def test_a_verb_has_the_parameters_and_defaults_of_its_method(verb: str) -> None:
     """All but one: a terminal shows the ten best matches, and `--all` shows every match."""
-    method = inspect.signature(getattr(Table, verb)).parameters
+    method = inspect.signature(getattr(Table, METHODS[verb])).parameters
     command = get_command(app).commands[verb]  # type: ignore[attr-defined]
-    options = {option.name: option.default for option in command.params if option.name in method}
-    differing = {name for name in options if (options[name] or None) != (plain_default(method[name]) or None)}
+    options = {option.name: option.default for option in command.params}
+    shared = options.keys() & method.keys()
+    differing = {name for name in shared if (options[name] or None) != (plain_default(method[name]) or None)}
     assert differing == ({"limit"} if verb == "search" else set())
+    left_out = {name for name in method if OTHER_NAMES.get(name, name) not in options and name not in options}
+    assert left_out - CALLBACKS == ONLY_PYTHON.get(verb, set())
 
 
 def plain_default(parameter: inspect.Parameter) -> object:
