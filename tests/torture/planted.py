@@ -93,7 +93,7 @@ PRUNING = "indextables.model.pruning"
 SPLIT = "indextables.splits.read.table_split"
 VECTOR_TESTS = (f"{MODEL}/test_deletion_vector.py",)
 MASK_TESTS = (f"{OPERATIONS}/test_deletion_vectors.py", f"{TABLE}/test_row_changes.py")
-CONFLICT_TESTS = (f"{MODEL}/test_conflicts.py",)
+CONFLICT_TESTS = (f"{MODEL}/test_conflict_rules.py", f"{MODEL}/test_conflicts.py")
 PRUNING_TESTS = (f"{MODEL}/test_pruning.py", "tests/model/test_skipping_never_drops_a_match.py")
 
 BUGS: dict[str, Bug] = {
@@ -223,13 +223,6 @@ BUGS: dict[str, Bug] = {
     "K12": Bug(
         "conflict rules", f"{CONFLICTS}:_decide", "intent.writes_data and other_layout", "False", CONFLICT_TESTS
     ),
-    "K13": Bug(
-        "conflict rules",
-        f"{CONFLICTS}:_arrivals",
-        "theirs.info.operation == Operation.RESTORE",
-        "False",
-        CONFLICT_TESTS,
-    ),
     # Caches.
     "I1": Bug(
         "cache invalidation",
@@ -351,7 +344,7 @@ def find(name: str) -> Finding:
     call = [sys.executable, "-m", "pytest", *bug.tests, "-x", "-q", "-n", "0", "-m", "not slow", "--tb=no", "-rf"]
     call += ["-p", "no:cacheprovider", "-p", "tests.torture.planted"]
     ended = subprocess.run(call, cwd=ROOT, env={**os.environ, VARIABLE: name}, capture_output=True, text=True)
-    failed = re.search(r"^FAILED (\S+)", ended.stdout, re.M)
+    failed = re.search(r"^FAILED (.+?)(?: - |$)", ended.stdout, re.M)
     if ended.returncode not in (0, 1):
         raise RuntimeError(f"the tests of {name} did not run: {ended.stdout[-2000:]}{ended.stderr[-2000:]}")
     return Finding(name, bug.kind, bug.function, failed[1] if failed else None, round(time.monotonic() - begun, 1))

@@ -65,6 +65,22 @@ def test_everything_before_the_newest_state_goes(tmp_path: Path) -> None:
     assert commit(log, file(50)) == 10
 
 
+def test_versions_are_deleted_one_by_one_from_the_oldest_on(tmp_path: Path) -> None:
+    prepared(tmp_path)
+    calls: list[list[str]] = []
+
+    class Recording(StoreWrapper):
+        def delete(self, objects: Any) -> None:
+            calls.append([getattr(one, "path", one) for one in objects])
+            super().delete(objects)
+
+    log = state_log(Recording(LocalStore(str(tmp_path))))
+    log.context.now_ms = lambda: time.time_ns() // 1_000_000 + 5_000
+    log.cleaner().run(log.cleaner().plan(NOTHING_KEPT))
+    versions = [paths for paths in calls if any(log_files.version_of(path) is not None for path in paths)]
+    assert versions == [[log_files.version_path(number)] for number in range(8)]
+
+
 def test_a_dry_run_changes_nothing_and_finds_the_same(tmp_path: Path) -> None:
     prepared(tmp_path)
     before = content(tmp_path)
