@@ -20,7 +20,7 @@ from indextables.commands.parser import STATEMENTS, form, parse
 from indextables.commands.statement import Command
 from indextables.config import GROUPS
 from indextables.config.jvm_names import ALIASES, NO_EFFECT, REFUSED, REFUSED_KINDS
-from indextables.config.registry import Setting, declared
+from indextables.config.registry import Setting, list_settings
 from indextables.inspect.inspection import DetailReport, MetricsReport
 from indextables.log.checkpoint.checkpointer import CheckpointReport, StateReport
 from indextables.log.transaction import Transaction
@@ -94,7 +94,7 @@ def _setting_group(group: type) -> str:
     head = f"### {_spaced(group.__name__.removesuffix('Settings'))}\n\n{inspect.getdoc(group)}\n"
     rows = [
         [f"`{s.key}`", _default(s), _cell(str(s.type.allowed)), "table" if s.in_table else "caller", _cell(s.doc)]
-        for s in declared(group)
+        for s in list_settings(group)
     ]
     return f"{head}\n{_table(['key', 'default', 'allowed', 'decided by', 'what it does'], rows)}\n"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from indextables import Table
-from indextables.model.report import counted
+from indextables.model.report import pluralize
 from indextables.web.svg import Markup, drawing, element, label, rect
 
 ASSETS = Path(__file__).parents[1] / "docs" / "assets"
@@ -73,7 +73,7 @@ def picture(title: str, table: Table, known: dict[str, tuple[int, int]]) -> Mark
             label(x + 8, 98, f"{rows - deleted if path in live else rows}", class_="on" if path in live else None)
         )
         x += wide + _GAP
-    words = f"{counted(table.count(), 'row')} in {len(live)} {'split' if len(live) == 1 else 'splits'}"
+    words = f"{pluralize(table.count(), 'row')} in {len(live)} {'split' if len(live) == 1 else 'splits'}"
     left = len(there) - len(live)
     shapes.append(
         label(

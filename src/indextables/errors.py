@@ -47,11 +47,11 @@ LONGEST_MESSAGE = 20_000
 """Characters of a message or a hint: what is wrong may be a text of any length, and ends up in logs and terminals."""
 
 
-def _bounded(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= LONGEST_MESSAGE else f"{text[:LONGEST_MESSAGE]}..."
 
 
-def shown(value: object) -> str:
+def show_value(value: object) -> str:
     """A value as a message repeats it: quoted, and cut where it is very long."""
     whole = value[: LONGEST_NAME + 1] if isinstance(value, str | bytes) else value
     text = repr(whole)
@@ -72,9 +72,9 @@ class IndexTablesError(Exception):
     default_hint: ClassVar[str] = "Run again with logging at DEBUG and report what it shows."
 
     def __init__(self, message: str, *, hint: str | None = None, **context: Any) -> None:
-        self.message = _bounded(message)
+        self.message = _shorten(message)
         super().__init__(self.message)
-        self.hint = _bounded(hint or self.default_hint)
+        self.hint = _shorten(hint or self.default_hint)
         self.context = context
 
     def __str__(self) -> str:

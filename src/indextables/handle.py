@@ -234,7 +234,7 @@ class TableHandle:
     @property
     def partition_columns(self) -> list[str]:
         """The partition columns, by their logical names."""
-        return [self.names.shown(name) for name in self.physical_partition_columns]
+        return [self.names.logical_name(name) for name in self.physical_partition_columns]
 
     @property
     def physical_partition_columns(self) -> tuple[str, ...]:
@@ -437,8 +437,10 @@ class TableHandle:
         """Return the options for the columns that they meant before a rename, a drop or a restore."""
         names = self.names
         gone = set(before.physical.names) - set(names.physical.names)
-        options = {k: v for k, v in self.options.items() if not config.names_a_column(k, v, map(before.shown, gone))}
+        options = {
+            k: v for k, v in self.options.items() if not config.names_a_column(k, v, map(before.logical_name, gone))
+        }
         # A reindex decided how these columns are indexed; the options of the handle are older.
         decided = {*decided_columns(names.physical)} - {*decided_columns(before.physical)}
-        options = config.without_index_of(options, [before.shown(column.name) for column in decided])
-        return config.with_columns(options, lambda name: names.shown(before.column(name)))
+        options = config.without_index_of(options, [before.logical_name(column.name) for column in decided])
+        return config.with_columns(options, lambda name: names.logical_name(before.column(name)))

@@ -106,7 +106,7 @@ class MetricRegistry:
             self._counts[key] = self._counts.get(key, 0) + 1
 
     @contextmanager
-    def timed(self, name: str, *labels: str) -> Iterator[None]:
+    def measure(self, name: str, *labels: str) -> Iterator[None]:
         """Measure what happens within, whether it succeeds or not."""
         began = time.perf_counter()
         try:
@@ -163,10 +163,10 @@ class MetricRegistry:
 def _label_text(labels: Mapping[str, str]) -> str:
     if not labels:
         return ""
-    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}"
+    return "{" + ",".join(f'{name}="{_escape(value)}"' for name, value in labels.items()) + "}"
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
 
 
@@ -220,10 +220,10 @@ class Profiler:
 
     def section(self, name: str) -> AbstractContextManager[None]:
         """Measure what happens within."""
-        return self._measured(name) if self.enabled else _UNMEASURED
+        return self._measure(name) if self.enabled else _UNMEASURED
 
     @contextmanager
-    def _measured(self, name: str) -> Iterator[None]:
+    def _measure(self, name: str) -> Iterator[None]:
         began = time.perf_counter()
         try:
             yield
@@ -303,9 +303,9 @@ def to_opentelemetry(meter_provider: Any = None, *, registry: MetricRegistry = M
         for suffix in ("_sum", "_count") if family.timer else ("",):
             name = PREFIX + family.name + suffix
 
-            def observed(_options: Any, name: str = name, family: str = family.name) -> list[Any]:
+            def observe(_options: Any, name: str = name, family: str = family.name) -> list[Any]:
                 chosen = [s for s in registry._samples({family}) if s.name == name]
                 return [otel.Observation(s.value, dict(s.labels)) for s in chosen]
 
             unit = "s" if suffix == "_sum" else "1"
-            meter.create_observable_counter(name, callbacks=[observed], unit=unit, description=family.help)
+            meter.create_observable_counter(name, callbacks=[observe], unit=unit, description=family.help)

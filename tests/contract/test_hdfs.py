@@ -77,7 +77,7 @@ def test_a_table_lives_on_it(hdfs_place: StorePlace) -> None:
     assert again.scan(columns=["id"]).read_all()["id"].to_pylist() == list(range(100, 960))
     assert again.verify(full=True).healthy
     assert again.purge(dry_run=True).dry_run
-    assert [*hdfs_place.open().unfinished()] == []
+    assert [*hdfs_place.open().list_unfinished()] == []
 
 
 @pytest.mark.slow
@@ -89,11 +89,11 @@ def test_what_a_dead_writer_left_is_no_object(hdfs_place: StorePlace) -> None:
     with Client(f"hdfs://{server}").create(f"/{folder}/{hidden}", WriteOptions()) as left:
         left.write(b"half")
     assert paths(store) == ["x/object"]
-    assert [(info.path, info.size) for info in store.unfinished()] == [(hidden, 4)]
+    assert [(info.path, info.size) for info in store.list_unfinished()] == [(hidden, 4)]
     with pytest.raises(InvalidInputError, match="unfinished"):
         store.put(hidden, b"")
     store.delete([hidden])
-    assert [*store.unfinished()] == []
+    assert [*store.list_unfinished()] == []
 
 
 @pytest.mark.slow

@@ -71,9 +71,9 @@ def test_no_partial_file_is_ever_seen(tmp_path: Path) -> None:
             for info in store.list():
                 assert info.size == SIZE_BYTES, info
                 assert store.get(info.path) == mark.encode() * (SIZE_BYTES // len(mark))
-            died_midway += sum(1 for _ in store.unfinished())
+            died_midway += sum(1 for _ in store.list_unfinished())
             the_next_writer_can_go_on(store, mark)
-            store.delete([*(info.path for info in store.list()), *(info.path for info in store.unfinished())])
+            store.delete([*(info.path for info in store.list()), *(info.path for info in store.list_unfinished())])
     assert died_midway > KILLS // 10, "the kills must hit writes that are under way"
 
 

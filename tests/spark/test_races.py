@@ -71,7 +71,7 @@ def assert_sound(path: str) -> None:
     """Nothing is damaged, and no split lies there that was never part of the table."""
     table = Table.open(path)
     assert table.verify(full=True).healthy
-    named = {p for v in table.handle.log.since(-1, table.version) for p in v.added}
+    named = {p for v in table.handle.log.since(-1, table.version) for p in v.added_paths}
     assert {str(p.relative_to(path)) for p in Path(path).rglob("*.split")} <= named
 
 

@@ -73,9 +73,9 @@ class StoreWrapper:
         """See `Store.list`."""
         return self.inner.list(prefix, start_after=start_after)
 
-    def unfinished(self) -> Iterator[ObjectInfo]:
+    def list_unfinished(self) -> Iterator[ObjectInfo]:
         """See `Store.unfinished`."""
-        return self.inner.unfinished()
+        return self.inner.list_unfinished()
 
     def delete(self, paths: Iterable[str | ObjectInfo]) -> None:
         """See `Store.delete`."""

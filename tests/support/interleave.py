@@ -86,7 +86,7 @@ class SteppedStore:
         """One page with everything in it."""
         return iter(self._call(("list", prefix, start_after)))
 
-    def unfinished(self) -> Iterator[ObjectInfo]:
+    def list_unfinished(self) -> Iterator[ObjectInfo]:
         """Nothing is ever half there."""
         return iter(())
 

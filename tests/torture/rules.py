@@ -91,7 +91,7 @@ RULES: dict[str, Rule] = {
     "R9": Rule(
         "a file gets its name before its data is on the disk",
         "tests/unit/storage/test_local.py::test_put_if_absent",
-        without(LocalStore, "_staged", switches.unsynced),
+        without(LocalStore, "_stage", switches.unsynced),
         switches.data_before_name,
     ),
     "R10": Rule(
@@ -175,7 +175,7 @@ RULES: dict[str, Rule] = {
     "S1": Rule(
         "every state is written anew",
         f"{_LOG}/checkpoint/test_checkpoint.py::test_bytes_written_follow_the_change_not_the_table",
-        without(StateWriter, "_continued", lambda self, snapshot, *_, **__: self._anew(snapshot)),
+        without(StateWriter, "_continue_state", lambda self, snapshot, *_, **__: self._rewrite_state(snapshot)),
         test_checkpoint.test_bytes_written_follow_the_change_not_the_table,
     ),
     "S2": Rule(
@@ -302,7 +302,7 @@ RULES: dict[str, Rule] = {
     "C8": Rule(
         "nobody looks at what would have to cover",
         "tests/unit/operations/test_cover.py::test_an_older_checkpoint_that_is_damaged_covers_nothing",
-        without(Cleaner, "uncovered", always({})),
+        without(Cleaner, "find_uncovered", always({})),
         test_cover.test_an_older_checkpoint_that_is_damaged_covers_nothing,
     ),
     "C9": Rule(

@@ -9,7 +9,7 @@ import pytest
 
 from indextables import Table, config
 from indextables.config.log import CacheSettings, RetrySettings
-from indextables.config.registry import declared
+from indextables.config.registry import list_settings
 from indextables.config.values import parse_duration_ms, parse_size
 from indextables.errors import InvalidInputError, UnknownOptionError
 from indextables.handle import _say_there_is_one
@@ -70,13 +70,13 @@ def test_what_is_not_a_size_or_duration_is_refused(text: object) -> None:
 @pytest.mark.parametrize("group", config.GROUPS, ids=lambda g: g.__name__)
 def test_defaults_are_what_the_registry_says(group: type) -> None:
     made = group()
-    for s in declared(group):
+    for s in list_settings(group):
         assert getattr(made, s.field_name) == ({} if s.per_column else s.default), s.key
         assert s.doc.endswith("."), s.key
 
 
 def test_every_key_is_declared_once() -> None:
-    keys = [s.key for g in config.GROUPS for s in declared(g)]
+    keys = [s.key for g in config.GROUPS for s in list_settings(g)]
     assert len(keys) == len(set(keys))
     assert config.resolve().group(CacheSettings) == CacheSettings()
 

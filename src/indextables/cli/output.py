@@ -20,7 +20,7 @@ import typer
 
 from indextables import errors
 from indextables.metrics import METRICS
-from indextables.model.report import Report, counted, plain, was
+from indextables.model.report import Report, plain, pluralize, was
 
 
 def is_terminal() -> bool:
@@ -45,7 +45,7 @@ def drop() -> None:
 def report_interruption(*, as_json: bool) -> None:
     """Print one line for a command that Ctrl-C ended, with what it had committed."""
     commits = [sample for sample in METRICS.samples() if sample.name.endswith("commits_total") and sample.value]
-    done = [f"{counted(int(sample.value), 'version')} of {sample.labels['table']}" for sample in commits]
+    done = [f"{pluralize(int(sample.value), 'version')} of {sample.labels['table']}" for sample in commits]
     if done:
         message = f"Interrupted after {' and '.join(done)} {was(sum(int(s.value) for s in commits))} committed."
     else:

@@ -399,7 +399,7 @@ class Restore(TableCommand):
         if cursor.choose(forms) == cls.to_version:
             return cls(table=table, version=cursor.whole_number(), **fields)
         moment = cursor.string("a moment in quotes, such as '2026-01-31T12:00:00Z'")
-        cursor.placed(moment, lambda: to_epoch_ms(moment.value))
+        cursor.build_at(moment, lambda: to_epoch_ms(moment.value))
         return cls(table=table, timestamp=str(moment.value), **fields)
 
     def words(self) -> Iterator[str | None]:

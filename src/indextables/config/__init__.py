@@ -139,7 +139,7 @@ def table_configuration(options: Mapping[str, object]) -> dict[str, str]:
         mention(setting, value)
         if setting.in_table and parsed is not None:
             name = setting.key if column is None else setting.key[:-1] + column
-            configuration[name] = str(REGISTRY.converted(key, value))
+            configuration[name] = str(REGISTRY.convert(key, value))
     return configuration
 
 
@@ -154,16 +154,16 @@ def named_as_given(options: Mapping[str, object] | None) -> Iterator[None]:
             ours: name for ours, name in given.items() if ours not in (name, f"{name}.*") and not ours.endswith("*")
         }
 
-        def renamed(text: str) -> str:
+        def rename_settings(text: str) -> str:
             for ours, name in names.items():
                 text = re.sub(rf"(?<![\w.]){re.escape(ours)}(?!\.?\w)", name, text)
             return text
 
-        if renamed(error.message) == error.message:
+        if rename_settings(error.message) == error.message:
             raise
-        faults = {"faults": [renamed(fault) for fault in error.context.get("faults", ())]}
+        faults = {"faults": [rename_settings(fault) for fault in error.context.get("faults", ())]}
         context = error.context | (faults if "faults" in error.context else {})
-        raise type(error)(renamed(error.message), hint=renamed(error.hint), **context) from None
+        raise type(error)(rename_settings(error.message), hint=rename_settings(error.hint), **context) from None
 
 
 def names_a_column(key: str, value: object, columns: Iterable[str]) -> bool:

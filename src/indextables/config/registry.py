@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from indextables.config.jvm_names import ALIASES, NO_EFFECT, REFUSED
 from indextables.config.values import ValueType, boolean, text
-from indextables.errors import LONGEST_NAME, InvalidInputError, UnknownOptionError, nearest, shown
+from indextables.errors import LONGEST_NAME, InvalidInputError, UnknownOptionError, nearest, show_value
 
 PREFIX = "spark.indextables."
 logger = logging.getLogger(__name__)
@@ -106,7 +106,7 @@ class SettingsGroup(Struct, frozen=True, metaclass=_SettingsMeta):
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
-def declared(group: type[SettingsGroup]) -> Iterator[Setting]:
+def list_settings(group: type[SettingsGroup]) -> Iterator[Setting]:
     """Yield the settings of a group in order."""
     return (replace(s, field_name=name, group=group) for name, s in group.declared.items())
 
@@ -133,7 +133,7 @@ class Registry:
     """Every setting of every group, by key, and by their names in IndexTables for the JVM."""
 
     def __init__(self, groups: Iterable[type[SettingsGroup]]) -> None:
-        self.settings = {s.key: s for g in groups for s in declared(g)}
+        self.settings = {s.key: s for g in groups for s in list_settings(g)}
         self._lower = {key.lower(): key for key in self.settings if not key.endswith(".*")}
         self._families = {key[:-1].lower(): key for key in self.settings if key.endswith(".*")}
 
@@ -165,7 +165,7 @@ class Registry:
         names = [self._lower.get(n) or self._families[n] for n in near]
         hint = f"Did you mean {' or '.join(repr(n) for n in names)}?" if names else None
         raise UnknownOptionError(
-            f"There is no setting {shown(bare)}.", hint=hint, key=bare[:LONGEST_NAME], nearest=names
+            f"There is no setting {show_value(bare)}.", hint=hint, key=bare[:LONGEST_NAME], nearest=names
         )
 
     def name_of(self, key: str) -> str:
@@ -173,7 +173,7 @@ class Registry:
         name = bare_key(key)
         return self._lower.get(name.lower()) or _JVM_NAMES.get(name.lower(), name)
 
-    def converted(self, key: str, value: object) -> Any:
+    def convert(self, key: str, value: object) -> Any:
         """The value of the target of an alias; None means no value."""
         name = _JVM_NAMES.get(bare_key(key).lower(), "")
         return ALIASES[name].convert(value) if name in ALIASES else value
@@ -183,10 +183,10 @@ class Registry:
         entry, column = self.find(key)
         name = _JVM_NAMES.get(bare_key(key).lower(), entry.key)
         try:
-            given = self.converted(key, value)
+            given = self.convert(key, value)
             parsed = None if given is None else entry.type.parse(given)
         except (ValueError, TypeError, OverflowError):
-            text = "<hidden>" if entry.secret else shown(value)
+            text = "<hidden>" if entry.secret else show_value(value)
             message = f"Setting {name!r} cannot be {text}."
             allowed = (ALIASES[name].allowed if name in ALIASES else "") or entry.type.allowed
             raise InvalidInputError(message, hint=f"Allowed: {allowed}.", key=name, allowed=allowed) from None
@@ -331,7 +331,7 @@ class Settings:
 
     def group(self, group: type[G]) -> G:
         """Return the settings of a group as its frozen struct."""
-        values = {s.field_name: self._values[s.key] for s in declared(group) if s.key in self._values}
+        values = {s.field_name: self._values[s.key] for s in list_settings(group) if s.key in self._values}
         return group(**values)
 
     def __getitem__(self, key: str) -> Any:

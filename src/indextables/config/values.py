@@ -76,7 +76,7 @@ def parse_bool(value: object) -> bool:
     raise ValueError(value)
 
 
-def _bounded(parse: Callable[[Any], Any], low: float | None, high: float | None) -> Callable[[Any], Any]:
+def _with_bounds(parse: Callable[[Any], Any], low: float | None, high: float | None) -> Callable[[Any], Any]:
     def check(value: object) -> Any:
         number = parse(value)
         if (low is not None and number < low) or (high is not None and number > high):
@@ -107,30 +107,30 @@ def _float(value: object) -> float:
 
 def integer(low: int | None = None, high: int | None = None) -> ValueType:
     """Return the type of integers within bounds."""
-    return ValueType("integer", _range(low, high), _bounded(_int, low, high))
+    return ValueType("integer", _range(low, high), _with_bounds(_int, low, high))
 
 
 def number(low: float | None = None, high: float | None = None) -> ValueType:
     """Return the type of decimal numbers within bounds."""
-    return ValueType("number", _range(low, high), _bounded(_float, low, high))
+    return ValueType("number", _range(low, high), _with_bounds(_float, low, high))
 
 
 def size(low: int = 0, high: int | None = None) -> ValueType:
     """Return the type of byte counts: 1048576, 100M, 4G."""
     most = "" if high is None else f" and at most {high}"
     allowed = f"bytes or a text such as 100M or 4G, at least {low} bytes{most}"
-    return ValueType("size", allowed, _bounded(parse_size, low, high))
+    return ValueType("size", allowed, _with_bounds(parse_size, low, high))
 
 
 def duration_ms(low_ms: int = 0) -> ValueType:
     """Return the type of durations in milliseconds: 500, 500 ms, 12h, 7 days."""
     allowed = f"milliseconds or a text such as 12h or 7 days, at least {low_ms} ms"
-    return ValueType("duration", allowed, _bounded(parse_duration_ms, low_ms, None))
+    return ValueType("duration", allowed, _with_bounds(parse_duration_ms, low_ms, None))
 
 
 def hours(low: float = 0) -> ValueType:
     """Return the type of durations in hours: 168, 7 days, 12h."""
-    parse = _bounded(lambda v: parse_duration_ms(v, default_unit="h") / 3_600_000, low, None)
+    parse = _with_bounds(lambda v: parse_duration_ms(v, default_unit="h") / 3_600_000, low, None)
     return ValueType("hours", f"hours or a text such as 7 days or 90 min, at least {low:g} h", parse)
 
 

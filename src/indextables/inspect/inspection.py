@@ -64,7 +64,7 @@ def sizes_of_components(task: ScanTask) -> pa.Table:
                 entry.path,
                 values,
                 size.component,
-                None if size.field is None else names.shown(size.field),
+                None if size.field is None else names.logical_name(size.field),
                 size.size_bytes,
             )
             for size in components
@@ -237,7 +237,7 @@ class Inspection:
         rows = clustering.overview(
             self.snapshot.all_files, known.columns(names), known.physical, known.columns(partitions)
         )
-        shown = [{**row, "column": known.shown(row["column"])} for row in rows]
+        shown = [{**row, "column": known.logical_name(row["column"])} for row in rows]
         return pa.Table.from_pylist(
             [row for row in shown if not every or row["without_bounds"] < row["splits"]], schema=CLUSTERING
         )

@@ -135,14 +135,14 @@ class Cleaner(Struct, frozen=True):
         failures: dict[int, str] = {}
         while True:
             expiry = expired(now_ms, failures)
-            uncovered = self.uncovered(expiry)
+            uncovered = self.find_uncovered(expiry)
             if not uncovered:
                 break
             failures |= {version: failure.message for version, failure in uncovered.items()}
-        report = self._deleted(expiry, chosen, on_batch)
+        report = self._delete_expired(expiry, chosen, on_batch)
         return replace(report, failures=(*failures.values(), *report.failures), damaged=tuple(failures))
 
-    def uncovered(self, expiry: Expiry) -> dict[int, IndexTablesError]:
+    def find_uncovered(self, expiry: Expiry) -> dict[int, IndexTablesError]:
         """Return the checkpoints that would have to cover deleted files and cannot, with the
         reasons.
         """
@@ -181,15 +181,15 @@ class Cleaner(Struct, frozen=True):
         chosen = settings or CleanupSettings()
         if chosen.dry_run:
             return CleaningReport(expiry.expired, dry_run=True)
-        uncovered = self.uncovered(expiry)
+        uncovered = self.find_uncovered(expiry)
         if uncovered:
             if chosen.failure_policy == "fail":
                 raise next(iter(uncovered.values()))
             failures = tuple(failure.message for failure in uncovered.values())
             return CleaningReport(expiry.expired, failures=failures, damaged=tuple(uncovered))
-        return self._deleted(expiry, chosen, on_batch)
+        return self._delete_expired(expiry, chosen, on_batch)
 
-    def _deleted(
+    def _delete_expired(
         self, expiry: Expiry, chosen: CleanupSettings, on_batch: Callable[[int], None] | None
     ) -> CleaningReport:
         deleted: list[ExpiredFile] = []

@@ -65,7 +65,7 @@ from indextables.model.conflicts import (
     is_same_table,
 )
 from indextables.model.protocol import check_writable, is_shared, names_parquet_splits
-from indextables.model.schema_registry import recorded, without_registry
+from indextables.model.schema_registry import record_mappings, without_registry
 from indextables.model.snapshot import CommittedVersion, Snapshot, replay
 from indextables.storage.local import Turn
 from indextables.storage.store import PutOutcome, is_same_object
@@ -224,7 +224,7 @@ class Committer:
         try:
             newest = self.snapshots.reload()
             later = self.snapshots.since(since, newest.version)
-            named = sorted({path for version in later for path in version.named} & set(paths))
+            named = sorted({path for version in later for path in version.named_files} & set(paths))
             if named or newest.version < since:
                 logger.warning("splits of a write to %s stay; the table may name %s", store.url, (named or paths)[0])
                 return False
@@ -356,7 +356,7 @@ class Committer:
         timestamp_ms = max(self.context.now_ms(), base.header.timestamp_ms + 1)
         info = msgspec.structs.replace(planned.info, txn_id=txn_id, timestamp=timestamp_ms)
         protocol = next((a for a in planned.actions if isinstance(a, ProtocolAction)), base.header.protocol)
-        actions = (info, *recorded(planned.actions, base.metadata, protocol))
+        actions = (info, *record_mappings(planned.actions, base.metadata, protocol))
         version = CommittedVersion(base.version + 1, timestamp_ms, actions)
         files = self.context.settings.files
         body = encode_verified(
@@ -514,7 +514,7 @@ class Committer:
 
     def _discard_unused(self, paths: Sequence[str], committed: CommitResult) -> None:
         """Delete vector files of attempts that lost a race: the committed version names only those of the last one."""
-        named = committed.offered.named if committed.offered is not None else frozenset()
+        named = committed.offered.named_files if committed.offered is not None else frozenset()
         unused = [path for path in paths if path not in named]
         if unused and committed.written is not None:
             try:
@@ -602,11 +602,11 @@ class _OtherTableError(Exception):
 
 def _is_in(newest: Snapshot, version: CommittedVersion) -> bool:
     """Return whether a table has what a version adds, and nothing of what it removes."""
-    if not version.added:
+    if not version.added_paths:
         return False
     files = newest.files(columns=["path", "deletion_vector"])
     live = dict(zip(files.column("path").to_pylist(), files.column("deletion_vector").to_pylist(), strict=True))
     metadata = next((a for a in reversed(version.actions) if isinstance(a, MetadataAction)), None)
     same_metadata = metadata is None or without_registry(metadata) == without_registry(newest.metadata)
     added = all(path in live and live[path] == vector for path, vector in version.vectors.items())
-    return same_metadata and added and not (version.removed - version.added) & live.keys()
+    return same_metadata and added and not (version.removed_paths - version.added_paths) & live.keys()

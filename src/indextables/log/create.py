@@ -26,7 +26,7 @@ from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import CommitInfo, LogAction, MetadataAction, ProtocolAction
 from indextables.model.conflicts import Operation
 from indextables.model.protocol import NEW_TABLE_PROTOCOL
-from indextables.model.schema_registry import recorded
+from indextables.model.schema_registry import record_mappings
 from indextables.model.snapshot import Snapshot
 from indextables.storage.store import PutOutcome
 from indextables.wire.version_file import encode_verified
@@ -59,7 +59,7 @@ def create_table(
     if listing.is_dropped:
         raise being_dropped(log.store.url)
     if not listing.is_empty:
-        return _existing(log, metadata, exist_ok=exist_ok)
+        return _open_existing(log, metadata, exist_ok=exist_ok)
     txn_id = log.new_id()
     now_ms = log.now_ms()
     info = CommitInfo(
@@ -69,7 +69,7 @@ def create_table(
         operation_parameters=dict(content.parameters) if content.parameters else None,
         engine_info=engine_info,
     )
-    actions = (info, *recorded((content.protocol, metadata, *content.actions), metadata, content.protocol))
+    actions = (info, *record_mappings((content.protocol, metadata, *content.actions), metadata, content.protocol))
     body = encode_verified(
         actions,
         url=log.store.url,
@@ -77,7 +77,7 @@ def create_table(
         compress=log.settings.files.compress,
         jvm_layout=log.settings.files.jvm_layout,
     )
-    snapshot = _created(log, metadata, body, txn_id, exist_ok=exist_ok)
+    snapshot = _create_version(log, metadata, body, txn_id, exist_ok=exist_ok)
     if content.actions:
         _checkpoint(log)
     return snapshot
@@ -93,24 +93,26 @@ def _checkpoint(log: TransactionLog) -> None:
         logger.warning("%s was made, but not checkpointed: %s", log.store.url, failure.message)
 
 
-def _created(log: TransactionLog, metadata: MetadataAction, body: bytes, txn_id: str, *, exist_ok: bool) -> Snapshot:
+def _create_version(
+    log: TransactionLog, metadata: MetadataAction, body: bytes, txn_id: str, *, exist_ok: bool
+) -> Snapshot:
     for _ in range(log.settings.retry.max_attempts):
         if log.store.put_if_absent(log_files.version_path(0), body) is PutOutcome.CREATED:
-            return _confirmed(log, metadata, txn_id, exist_ok=exist_ok)
+            return _confirm(log, metadata, txn_id, exist_ok=exist_ok)
         existing = log.reader.read_one(0)
         if existing is not None:
             if existing.info.txn_id == txn_id:
-                return _confirmed(log, metadata, txn_id, exist_ok=exist_ok)
-            return _existing(log, metadata, exist_ok=exist_ok)
+                return _confirm(log, metadata, txn_id, exist_ok=exist_ok)
+            return _open_existing(log, metadata, exist_ok=exist_ok)
         try:
-            return _existing(log, metadata, exist_ok=exist_ok)
+            return _open_existing(log, metadata, exist_ok=exist_ok)
         except TableNotFoundError:
             continue
     message = f"Whether the table at {log.store.url} was created could not be found out."
     raise CommitUnknownError(message, path=log.store.url, version=0, txn_id=txn_id)
 
 
-def _confirmed(log: TransactionLog, metadata: MetadataAction, txn_id: str, *, exist_ok: bool) -> Snapshot:
+def _confirm(log: TransactionLog, metadata: MetadataAction, txn_id: str, *, exist_ok: bool) -> Snapshot:
     """Return the current table. If another table was created, grew and lost its version 0
     meanwhile, ours is deleted (R4).
     """
@@ -119,10 +121,10 @@ def _confirmed(log: TransactionLog, metadata: MetadataAction, txn_id: str, *, ex
     if txn_id in snapshot.header.recent_txn_ids or snapshot.metadata.id == metadata.id:
         return snapshot
     delete_version(log.reader, 0, txn_id)
-    return _existing(log, metadata, exist_ok=exist_ok)
+    return _open_existing(log, metadata, exist_ok=exist_ok)
 
 
-def _existing(log: TransactionLog, metadata: MetadataAction, *, exist_ok: bool) -> Snapshot:
+def _open_existing(log: TransactionLog, metadata: MetadataAction, *, exist_ok: bool) -> Snapshot:
     snapshot = log.reload()
     differences = _differences(snapshot.metadata, metadata)
     if differences and exist_ok:

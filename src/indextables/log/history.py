@@ -240,9 +240,9 @@ def version_at(log: TransactionLog, timestamp_ms: int) -> int:
         else:
             high = middle
     if low == 0:
-        first = _shown(_timestamp_ms(log, listing, readable[0])) if readable else None
+        first = _format_time(_timestamp_ms(log, listing, readable[0])) if readable else None
         raise VersionNotFoundError(
-            f"{log.store.url} had no version that can be read at {_shown(timestamp_ms)}.",
+            f"{log.store.url} had no version that can be read at {_format_time(timestamp_ms)}.",
             hint=f"The oldest that can be read is version {readable[0]}, of {first}." if readable else None,
             path=log.store.url,
             timestamp_ms=timestamp_ms,
@@ -263,8 +263,8 @@ def _check_no_later(
     if version + 1 in listing.versions and _timestamp_ms(log, listing, version + 1) > timestamp_ms:
         return
     raise VersionNotFoundError(
-        f"The version that {log.store.url} had at {_shown(timestamp_ms)} cannot be read: of the versions {version + 1} to "
-        f"{next_readable - 1} files are gone.",
+        f"The version that {log.store.url} had at {_format_time(timestamp_ms)} cannot be read: of the versions "
+        f"{version + 1} to {next_readable - 1} files are gone.",
         hint=f"Open version {version} or {next_readable} by its number.",
         path=log.store.url,
         timestamp_ms=timestamp_ms,
@@ -279,7 +279,7 @@ def _timestamp_ms(log: TransactionLog, listing: LogListing, version: int) -> int
     return info.last_modified_ms or 0
 
 
-def _shown(timestamp_ms: int) -> str:
+def _format_time(timestamp_ms: int) -> str:
     """Return a timestamp as ISO text in UTC, or as a number if the calendar lacks its year."""
     try:
         return timestamp_of(timestamp_ms * 1000, zone=False).isoformat(timespec="milliseconds") + "Z"
@@ -345,7 +345,7 @@ def check_not_purged(log: TransactionLog, newest: Snapshot, target: Snapshot) ->
     purge = newest.header.txns.get(PURGE_TXN)
     if purge is None or purge.version <= target.version or target.version in newest.header.tags.values():
         return
-    removed = {path: version.version for version in _since(log, target, newest) for path in version.released}
+    removed = {path: version.version for version in _since(log, target, newest) for path in version.released_files}
     needed = listed_paths(files_not_in(target, newest)) - listed_paths(newest.files(columns=REACHED_COLUMNS))
     # A purge deletes whatever was removed up to the version that it records.
     missing = [path for path in needed if removed.get(path, 0) <= purge.version]

@@ -108,7 +108,7 @@ def advance(store: Store, reader: BaseReader, loaded: LoadedSnapshot) -> LoadedS
         own |= {version.version: version for version in reader.versions.read(version_files)}
     except NotFoundError:
         return load(store, reader)
-    later = [_received(own[v], listing.versions[v]) for v in range(at + 1, newest + 1)]
+    later = [_bound_time(own[v], listing.versions[v]) for v in range(at + 1, newest + 1)]
     for version in later:
         reader.versions.remember(version, listing.versions[version.version])
     snapshot = replay(loaded.snapshot, later)
@@ -122,7 +122,7 @@ def check_read(store: Store, snapshot: Snapshot) -> None:
     _check_metadata(store, snapshot)
 
 
-def _received(version: CommittedVersion, info: ObjectInfo) -> CommittedVersion:
+def _bound_time(version: CommittedVersion, info: ObjectInfo) -> CommittedVersion:
     """Return one of our own versions as other readers see it: dated no later than the store
     received it.
     """
@@ -145,7 +145,7 @@ def _load(
     for base in reader.bases(listing, until=until, search=search):
         missing = listing.missing(base.header.version, until)
         if not missing and descends(reader, base, listing, search):
-            return _replayed(store, reader, listing, base, until)
+            return _replay(store, reader, listing, base, until)
     if not last_try:
         raise LogMovedError
     if version is not None:
@@ -155,7 +155,7 @@ def _load(
     raise _gap(store.url, missing)
 
 
-def _replayed(store: Store, reader: BaseReader, listing: LogListing, base: Base, until: int) -> LoadedSnapshot:
+def _replay(store: Store, reader: BaseReader, listing: LogListing, base: Base, until: int) -> LoadedSnapshot:
     version_files = [(v, listing.versions[v]) for v in range(base.header.version + 1, until + 1)]
     check_readable(base.header.protocol, path=store.url)
     try:

@@ -135,7 +135,7 @@ class Replica(Struct, frozen=True):
         own = [folder for folder in folders if not ids or folder in {folder_of(table_id) for table_id in ids}]
         if not own:
             there = f"of other tables: {', '.join(folders[:5])}" if folders else "empty"
-            raise _refused(
+            raise _refusal(
                 self.url, versions, f"it is {there}", f"The table is {', '.join(sorted(ids)) or 'not known'}."
             )
         recovered, failures = [], []
@@ -144,9 +144,9 @@ class Replica(Struct, frozen=True):
             try:
                 base = _newest_base(store, reading, state_reading)
                 if folder_of(_id_of(base)) != folder:
-                    raise _refused(store.url, versions, f"it is of another table: {_id_of(base)}")
+                    raise _refusal(store.url, versions, f"it is of another table: {_id_of(base)}")
                 matches = _check_transactions(store.url, base, versions, listing)
-                snapshot = _continued(store.url, base, versions, listing)
+                snapshot = _replay_after(store.url, base, versions, listing)
                 recovered.append(RecoveredSnapshot(store.url, snapshot, bool(ids) or matches))
             except RefusedError as failure:
                 failures.append(failure)
@@ -221,27 +221,27 @@ def _check_transactions(url: str, base: Base, versions: VersionReader, listing: 
         txn_id = version.info.txn_id if version is not None else None
         if txn_id is not None and txn_id not in txn_ids:
             why = f"it has another history: the transaction {txn_id} of version {number} is not in its state of {at}"
-            raise _refused(url, versions, why)
+            raise _refusal(url, versions, why)
         matches = matches or txn_id is not None
     return matches
 
 
-def _continued(url: str, base: Base, versions: VersionReader, listing: LogListing) -> Snapshot:
+def _replay_after(url: str, base: Base, versions: VersionReader, listing: LogListing) -> Snapshot:
     """Return the outcome of the versions after a state. Raises RefusedError if one is missing."""
     at, newest = base.header.version, max(listing.newest, base.header.version)
     missing = listing.missing(at, newest)
     if missing:
         why = f"it is older than the table: it ends at version {at}, and version {missing[0]} of {newest} is lost"
-        raise _refused(url, versions, why)
+        raise _refusal(url, versions, why)
     snapshot = replay(base, versions.read([(v, listing.versions[v]) for v in range(at + 1, newest + 1)]))
     if not is_same_table(_id_of(base), snapshot.metadata.id):
-        raise _refused(
+        raise _refusal(
             url, versions, f"it is of another table: {_id_of(base)}, and the log goes on as {snapshot.metadata.id}"
         )
     return snapshot
 
 
-def _refused(url: str, versions: VersionReader, why: str, more: str = "") -> RefusedError:
+def _refusal(url: str, versions: VersionReader, why: str, more: str = "") -> RefusedError:
     place = versions.store.url
     return RefusedError(
         f"The replica at {url} is not used for {place}: {why}. {more}".rstrip(),

@@ -24,7 +24,7 @@ from indextables.model.actions import (
     SkipAction,
     TxnAction,
 )
-from indextables.model.arguments import transaction_id, unexpected
+from indextables.model.arguments import argument_error, transaction_id
 from indextables.model.calls import checked_calls
 from indextables.model.conflicts import Intent
 from indextables.model.deletion_vector import RowSet, named_paths
@@ -120,7 +120,7 @@ class Changes(Struct, frozen=True):
         if self.is_recorded(snapshot):
             return Plan((), CommitInfo())
         txn = transaction_id(self.txn)
-        removed, masked = self._removals(snapshot), self._masked(snapshot)
+        removed, masked = self._removals(snapshot), self._mask_splits(snapshot)
         adds = [*self.adds, *(new for _, new in masked if new is not None)]
         protocol = self._protocol(snapshot, adds)
         actions: list[LogAction] = [a for a in (protocol, self.metadata) if a is not None]
@@ -174,7 +174,7 @@ class Changes(Struct, frozen=True):
                 raise _rows_changed(self.operation, action.path, snapshot.version, "rows of it were deleted")
         return list({action.path: action for action in (*selection, *named)}.values())
 
-    def _masked(self, snapshot: Snapshot) -> list[tuple[AddAction, AddAction | None]]:
+    def _mask_splits(self, snapshot: Snapshot) -> list[tuple[AddAction, AddAction | None]]:
         """Return each split that loses rows before and after; after is None if no row is left."""
         if not self.deletions:
             return []
@@ -365,12 +365,12 @@ class Transaction:
             self.commit()
 
 
-def accepted(action: AddAction, *, root: str, partition_columns: Sequence[str]) -> AddAction:
+def accept_split(action: AddAction, *, root: str, partition_columns: Sequence[str]) -> AddAction:
     """Return an action with its path relative to the table. A path outside, or in other partitions,
     is refused.
     """
     if not isinstance(action, AddAction):
-        raise unexpected("A split", "an AddAction", action)
+        raise argument_error("A split", "an AddAction", action)
     action = as_read_back(action, what=f"{action.path} in a transaction on {root}")
     values = action.partition_values or {}
     if set(values) != set(partition_columns):

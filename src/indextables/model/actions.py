@@ -21,7 +21,7 @@ UNKNOWN_FIELD = "(unknown fields)"
 """Reserved name: entries under it are written back as fields of the line itself."""
 
 
-def _written(default: Any) -> Any:
+def _required_default(default: Any) -> Any:
     """Return a default that is written to disk, because every reader requires the field."""
     return msgspec.field(default_factory=lambda: default)
 
@@ -48,8 +48,8 @@ class Action(
 class ProtocolAction(Action, kw_only=True, frozen=True):
     """Reader and writer requirements of the table."""
 
-    min_reader_version: Long = _written(1)
-    min_writer_version: Long = _written(1)
+    min_reader_version: Long = _required_default(1)
+    min_writer_version: Long = _required_default(1)
     reader_features: tuple[str, ...] | None = None
     writer_features: tuple[str, ...] | None = None
 
@@ -67,9 +67,9 @@ class MetadataAction(Action, kw_only=True, frozen=True):
     id: str
     name: str | None = None
     description: str | None = None
-    format: FileFormat = _written(FileFormat())
+    format: FileFormat = _required_default(FileFormat())
     schema_string: str
-    partition_columns: tuple[str, ...] | None = _written(())
+    partition_columns: tuple[str, ...] | None = _required_default(())
     configuration: dict[str, str] | None = msgspec.field(default_factory=_written_map)
     created_time: Long | None = None
 
@@ -84,8 +84,8 @@ class AddAction(Action, kw_only=True, frozen=True):
     path: str
     partition_values: dict[str, str | None] | None = msgspec.field(default_factory=_written_map)
     size: Long
-    modification_time: Long = _written(0)
-    data_change: bool = _written(True)
+    modification_time: Long = _required_default(0)
+    data_change: bool = _required_default(True)
     stats: str | None = None
     tags: dict[str, str] | None = None
     min_values: dict[str, str] | None = None
@@ -123,7 +123,7 @@ class RemoveAction(Action, kw_only=True, frozen=True):
 
     path: str
     deletion_timestamp: Long | None = None
-    data_change: bool = _written(True)
+    data_change: bool = _required_default(True)
     extended_file_metadata: bool | None = None
     partition_values: dict[str, str | None] | None = None
     size: Long | None = None
@@ -144,7 +144,7 @@ class SkipAction(Action, kw_only=True, frozen=True):
     partition_values: dict[str, str | None] | None = None
     size: Long | None = None
     retry_after: Long | None = None
-    skip_count: Long = _written(1)
+    skip_count: Long = _required_default(1)
 
 
 class CommitInfo(Action, kw_only=True, frozen=True):

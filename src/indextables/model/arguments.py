@@ -27,7 +27,7 @@ def text(name: str, value: Any) -> str:
     """Return a text argument."""
     if isinstance(value, str):
         return value
-    raise unexpected(name, "a text", value)
+    raise argument_error(name, "a text", value)
 
 
 def whole_number(name: str, value: Any, *, low: int | None = 0) -> int:
@@ -37,7 +37,7 @@ def whole_number(name: str, value: Any, *, low: int | None = 0) -> int:
     except TypeError:
         number = None
     if number is None or (low is not None and number < low) or number > MAX_LONG:
-        raise unexpected(name, "a whole number" if low is None else f"a whole number from {low} up", value)
+        raise argument_error(name, "a whole number" if low is None else f"a whole number from {low} up", value)
     return number
 
 
@@ -45,7 +45,7 @@ def number(name: str, value: Any, unit: str) -> float:
     """Return a numeric argument such as 24 or 0.5, but not a text or a duration."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value
-    raise unexpected(name, f"a number of {unit}", value)
+    raise argument_error(name, f"a number of {unit}", value)
 
 
 def names_list(name: str, value: Any) -> tuple[str, ...]:
@@ -53,7 +53,7 @@ def names_list(name: str, value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
         raise InvalidInputError(f"{name} is a list of names, not the text {value!r}.", hint=f"Write [{value!r}].")
     if not isinstance(value, Iterable):
-        raise unexpected(name, "a list of names", value)
+        raise argument_error(name, "a list of names", value)
     return tuple(text(f"A name in {name}", part) for part in value)
 
 
@@ -64,9 +64,9 @@ def transaction_id(txn: Any) -> tuple[str, int] | None:
     if txn is None:
         return None
     if not isinstance(txn, tuple | list) or len(txn) != 2:
-        raise unexpected("txn", "a pair (app_id, version)", txn, hint='Write it as txn=("my-job", 1).')
+        raise argument_error("txn", "a pair (app_id, version)", txn, hint='Write it as txn=("my-job", 1).')
     if not text("The app_id of txn", txn[0]):
-        raise unexpected("The app_id of txn", "the name of a writer", txn[0])
+        raise argument_error("The app_id of txn", "the name of a writer", txn[0])
     if txn[0].startswith(RESERVED_APP_IDS):
         hint = "Choose another name. Nothing was changed."
         message = f"The app_id {txn[0]!r} of txn is kept for the table's own transactions."
@@ -121,12 +121,12 @@ def byte_size(name: str, size: int | str) -> int:
         raise InvalidInputError(message, hint=hint, argument=name, size=str(size)) from None
 
 
-def unexpected(name: str, expected: str, value: Any, *, hint: str | None = None) -> InvalidInputError:
+def argument_error(name: str, expected: str, value: Any, *, hint: str | None = None) -> InvalidInputError:
     """Return the error for an argument of the wrong type."""
-    description = "None" if value is None else f"{_shown(value)} ({type(value).__name__})"
+    description = "None" if value is None else f"{_describe(value)} ({type(value).__name__})"
     return InvalidInputError(f"{name} is {expected}, not {description}.", hint=hint, argument=name)
 
 
-def _shown(value: Any) -> str:
+def _describe(value: Any) -> str:
     shown = repr(value)
     return shown if len(shown) <= 60 else f"{shown[:60]}..."

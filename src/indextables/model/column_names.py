@@ -51,12 +51,12 @@ class ColumnNames(Struct, frozen=True, dict=True):
         """The schema with logical names."""
         if NAME_KEY not in self.schema_json:
             return self.schema_json
-        return dumped(_logical(json.loads(self.schema_json)))
+        return dump_schema(_logical(json.loads(self.schema_json)))
 
     @cached_property
     def physical_json(self) -> str:
         """The schema with physical names and without logical ones."""
-        return self.schema_json if self.same else dumped(_nameless(json.loads(self.schema_json)))
+        return self.schema_json if self.same else dump_schema(_nameless(json.loads(self.schema_json)))
 
     @property
     def physical(self) -> pa.Schema:
@@ -88,7 +88,7 @@ class ColumnNames(Struct, frozen=True, dict=True):
         name = self._to_physical.get(logical, logical)
         return name if logical in self._to_physical or name not in self._to_logical else f"{name}{_NOWHERE}"
 
-    def shown(self, physical: str) -> str:
+    def logical_name(self, physical: str) -> str:
         """Return the logical name of a physical column. A column that the table no longer has is
         returned unchanged.
         """
@@ -155,15 +155,15 @@ class ColumnNames(Struct, frozen=True, dict=True):
 
     def to_logical(self, rows: Rows) -> Rows:
         """Rename columns to logical names. Other columns, such as a score, keep their names."""
-        return rows if self.same else _relabelled(rows, self.physical, self.logical, self._to_logical)
+        return rows if self.same else _relabel_columns(rows, self.physical, self.logical, self._to_logical)
 
     def to_physical(self, rows: Rows) -> Rows:
         """Rename columns to physical names."""
-        return rows if self.same else _relabelled(rows, self.logical, self.physical, self._to_physical)
+        return rows if self.same else _relabel_columns(rows, self.logical, self.physical, self._to_physical)
 
     def settings(self, physical: Settings) -> Settings:
         """Return settings with logical column names in place of physical ones."""
-        return physical if self.same else physical.with_columns(self.shown)
+        return physical if self.same else physical.with_columns(self.logical_name)
 
     def options(self, logical: Mapping[str, object]) -> Mapping[str, object]:
         """Return user-provided settings with physical column names."""
@@ -173,15 +173,15 @@ class ColumnNames(Struct, frozen=True, dict=True):
         """Return the metadata of the table with logical names."""
         if self.same:
             return recorded
-        configuration = config.with_columns(recorded.configuration or {}, self.shown)
+        configuration = config.with_columns(recorded.configuration or {}, self.logical_name)
         return replace(
             recorded,
             schema_string=self.logical_json,
-            partition_columns=tuple(self.shown(name) for name in recorded.partition_columns or ()),
+            partition_columns=tuple(self.logical_name(name) for name in recorded.partition_columns or ()),
             configuration={key: str(value) for key, value in configuration.items()},
         )
 
-    def extended(self, schema: pa.Schema, new_name: Callable[[str], str]) -> ColumnNames:
+    def extend(self, schema: pa.Schema, new_name: Callable[[str], str]) -> ColumnNames:
         """Return the names for a changed schema: existing columns keep their physical names, others
         get `new_name`.
         """
@@ -189,7 +189,7 @@ class ColumnNames(Struct, frozen=True, dict=True):
             return self
         check_names(schema)
         old, new = json.loads(self.schema_json), json.loads(schema_to_json(schema))
-        return column_names(dumped(_extended(old, new, new_name)))
+        return column_names(dump_schema(_extend_type(old, new, new_name)))
 
 
 @lru_cache(maxsize=256)
@@ -198,7 +198,7 @@ def column_names(schema_json: str) -> ColumnNames:
     return ColumnNames(schema_json)
 
 
-def dumped(schema: SparkJson) -> str:
+def dump_schema(schema: SparkJson) -> str:
     """Return a Spark schema as JSON, as the log writes it."""
     return json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
 
@@ -238,7 +238,7 @@ def _nameless(spark: SparkJson) -> SparkJson:
     return {**inner, "metadata": metadata} if "metadata" in spark else inner
 
 
-def _extended(old: SparkJson, new: SparkJson, new_name: Callable[[str], str]) -> SparkJson:
+def _extend_type(old: SparkJson, new: SparkJson, new_name: Callable[[str], str]) -> SparkJson:
     """Return the new type with the physical names of the old one for fields with equal logical
     names.
     """
@@ -249,7 +249,7 @@ def _extended(old: SparkJson, new: SparkJson, new_name: Callable[[str], str]) ->
         known = {logical_name(field): field for field in old["fields"]} if same_kind else {}
         return {**new, "fields": [_extended_field(known.get(f["name"]), f, new_name) for f in new["fields"]]}
     inner = {
-        key: _extended(old.get(key) if same_kind else None, new[key], new_name)
+        key: _extend_type(old.get(key) if same_kind else None, new[key], new_name)
         for key in ("elementType", "keyType", "valueType")
         if key in new
     }
@@ -257,7 +257,7 @@ def _extended(old: SparkJson, new: SparkJson, new_name: Callable[[str], str]) ->
 
 
 def _extended_field(old: SparkJson | None, new: SparkJson, new_name: Callable[[str], str]) -> SparkJson:
-    kind = _extended(old["type"] if old else None, new["type"], new_name)
+    kind = _extend_type(old["type"] if old else None, new["type"], new_name)
     physical = old["name"] if old else new_name(new["name"])
     return with_name({**new, "name": physical, "type": kind}, new["name"])
 
@@ -275,7 +275,7 @@ class _Relabelled:
         return self._schema.__arrow_c_schema__(), self._batch.__arrow_c_array__()[1]
 
 
-def _relabelled(rows: Rows, source: pa.Schema, target: pa.Schema, names: Mapping[str, str]) -> Rows:
+def _relabel_columns(rows: Rows, source: pa.Schema, target: pa.Schema, names: Mapping[str, str]) -> Rows:
     fields = []
     for field in rows.schema:
         # Only a column that is wholly of the source's type has the layout of the target's.

@@ -82,7 +82,7 @@ class _MapChunk:
     def lookup(self, key: str) -> tuple[pa.Array, Mask]:
         shared = self._shared_keys
         if shared is None:
-            return self._scattered(key)
+            return self._scatter(key)
         if key not in shared:
             return pa.nulls(self._count, pa.string()), np.zeros(self._count, np.bool_)
         positions = np.arange(shared.index(key), len(self._items), len(shared))
@@ -109,7 +109,7 @@ class _MapChunk:
         keys: list[str] = self._keys.slice(0, width).to_pylist()
         return keys if len(set(keys)) == width else None
 
-    def _scattered(self, key: str) -> tuple[pa.Array, Mask]:
+    def _scatter(self, key: str) -> tuple[pa.Array, Mask]:
         hits = np.flatnonzero(pc.equal(self._keys, key).to_numpy(zero_copy_only=False))
         rows = np.repeat(np.arange(self._count), np.diff(self._offsets))[hits]
         positions = np.full(self._count, -1, np.int64)

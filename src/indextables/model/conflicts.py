@@ -189,20 +189,20 @@ def _decide(intent: Intent, read: MetadataAction | None, others: _Others) -> Con
 
 def _others_of_version(intent: Intent, read: MetadataAction | None, theirs: CommittedVersion) -> _Others:
     """Summarize one version of another writer."""
-    again = intent.replaces & theirs.added
+    again = intent.replaces & theirs.added_paths
     is_purge = theirs.info.operation == Operation.PURGE
     metadata = next((a for a in reversed(theirs.actions) if isinstance(a, MetadataAction)), None)
     if metadata is not None and read is not None and _only_records(metadata, read):
         metadata = None
     return _Others(
         version=theirs.version,
-        gone=(intent.replaces | intent.masks) & (theirs.removed - theirs.added),
+        gone=(intent.replaces | intent.masks) & (theirs.removed_paths - theirs.added_paths),
         changed=frozenset(path for path in again if theirs.vectors[path] != intent.vectors.get(path)),
         arrivals=from_actions(_arrivals(theirs)) if intent.keys is not None else None,
-        doubled=intent.adds & theirs.added,
-        purged=intent.adds & theirs.removed if is_purge else frozenset(),
+        doubled=intent.adds & theirs.added_paths,
+        purged=intent.adds & theirs.removed_paths if is_purge else frozenset(),
         may_have_purged=is_purge and intent.revives,
-        has_new_files=bool(theirs.added),
+        has_new_files=bool(theirs.added_paths),
         metadata=metadata,
     )
 

@@ -89,7 +89,7 @@ def _container(low: npt.NDArray[np.uint16]) -> tuple[bytes, bool]:
 def decode_rows(data: bytes, *, path: str) -> RowSet:
     """Decode the row numbers of a Roaring bitmap, ascending. Raises BadFileError."""
     try:
-        rows = _decoded(data)
+        rows = _decode(data)
     except (struct.error, ValueError, IndexError) as error:
         raise _bad(path, str(error)) from error
     if len(rows) and not (np.diff(rows) > 0).all():
@@ -97,7 +97,7 @@ def decode_rows(data: bytes, *, path: str) -> RowSet:
     return rows
 
 
-def _decoded(data: bytes) -> RowSet:
+def _decode(data: bytes) -> RowSet:
     (cookie,) = struct.unpack_from("<I", data)
     has_runs = cookie & 0xFFFF == _RUNS
     if has_runs:

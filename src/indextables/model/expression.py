@@ -97,7 +97,7 @@ def assignment(value: Any, column: str, schema: pa.Schema) -> Compute:
     else:
         compute = _literal(value, field)
 
-    def fitted(rows: pa.Table) -> pa.ChunkedArray:
+    def fit(rows: pa.Table) -> pa.ChunkedArray:
         try:
             found = compute(rows)
             if isinstance(found, pa.Scalar):
@@ -111,7 +111,7 @@ def assignment(value: Any, column: str, schema: pa.Schema) -> Compute:
                 column=column,
             ) from error
 
-    return fitted
+    return fit
 
 
 class _ArrowValue:
@@ -173,13 +173,13 @@ class _Expression(Cursor):
     def _chain(self, part: Callable[[], Compute], operators: Mapping[str, Callable[[Any, Any], Any]]) -> Compute:
         value = part()
         while self.token.is_sign(*operators):
-            value = _applied(operators[self.advance().value], (value, part()))
+            value = _apply(operators[self.advance().value], (value, part()))
         return value
 
     def unary(self) -> Compute:
         if self.token.is_sign("-"):
             self.advance()
-            return _applied(pc.negate_checked, (self.deeper(self.unary),))
+            return _apply(pc.negate_checked, (self.deeper(self.unary),))
         return self.value()
 
     def value(self) -> Compute:
@@ -193,12 +193,12 @@ class _Expression(Cursor):
             scalar = _constant_scalar(self.advance().value)
             return lambda _: scalar
         if token.kind == "quoted" or (token.kind == "name" and not self.tokens[self.index + 1].is_sign("(")):
-            return self.named()
+            return self.parse_name()
         if token.kind != "name":
             self.fail("a value")
         return self.cast() if token.is_word("CAST") else self.call()
 
-    def named(self) -> Compute:
+    def parse_name(self) -> Compute:
         token = self.token
         word = token.value.upper() if token.kind == "name" else ""
         if word in ("TRUE", "FALSE", "NULL"):
@@ -209,7 +209,7 @@ class _Expression(Cursor):
             return self.case()
         if word in RESERVED:
             self.fail("a value")
-        name = self.placed(self.advance(), lambda: find_column(self._schema, token.value))
+        name = self.build_at(self.advance(), lambda: find_column(self._schema, token.value))
         return lambda rows: rows.column(name)
 
     def call(self) -> Compute:
@@ -231,7 +231,7 @@ class _Expression(Cursor):
             self.refuse(
                 token, f"{name} takes {least if least == most else f'{least} to {most}'} values, not {len(values)}"
             )
-        return _applied(function, values)
+        return _apply(function, values)
 
     def cast(self) -> Compute:
         self.advance()
@@ -245,7 +245,7 @@ class _Expression(Cursor):
             depth += self.token.is_sign("(") - self.token.is_sign(")")
             self.advance()
         text = self.text[first.start : self.token.start].strip()
-        kind = self.placed(first, lambda: _type(text))
+        kind = self.build_at(first, lambda: _type(text))
         self.expect(")")
         return lambda rows: _cast(value(rows), kind)
 
@@ -265,13 +265,13 @@ class _Expression(Cursor):
             otherwise = self.deeper(self.sum)
         self._word("END")
 
-        def chosen(rows: pa.Table) -> Any:
+        def choose(rows: pa.Table) -> Any:
             result = otherwise(rows)
             for condition, value in reversed(branches):
                 result = pc.if_else(pc.fill_null(condition(rows), False), value(rows), result)
             return result
 
-        return chosen
+        return choose
 
     def _word(self, word: str) -> None:
         if not self.token.is_word(word):
@@ -309,7 +309,7 @@ def _condition(bound: Predicate) -> Compute:
     return lambda rows: evaluate(bound, rows)
 
 
-def _applied(function: Callable[..., Any], parts: Sequence[Compute]) -> Compute:
+def _apply(function: Callable[..., Any], parts: Sequence[Compute]) -> Compute:
     return lambda rows: function(*(part(rows) for part in parts))
 
 

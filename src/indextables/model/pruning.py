@@ -145,18 +145,18 @@ class _Possible:
 
     def true(self, tree: Predicate) -> Mask:
         """Return where TRUE is possible."""
-        return self._decided(tree, True)
+        return self._decide(tree, True)
 
     def false(self, tree: Predicate) -> Mask:
         """Return where FALSE is possible."""
-        return self._decided(tree, False)
+        return self._decide(tree, False)
 
     def null(self, tree: Predicate) -> Mask:
         """Return where NULL is possible: some part is NULL and no other part decides."""
         if isinstance(tree, And | Or):
             decides = not isinstance(tree, And)
             nulls = [self.null(c) for c in tree.children]
-            open_ = [n | self._decided(c, not decides) for n, c in zip(nulls, tree.children, strict=True)]
+            open_ = [n | self._decide(c, not decides) for n, c in zip(nulls, tree.children, strict=True)]
             return _any(nulls) & _every(open_)
         if isinstance(tree, Not):
             return self.null(tree.child)
@@ -167,12 +167,12 @@ class _Possible:
         assert isinstance(tree, ColumnTest)
         return self._range(tree.column, nulls=self._nulls).can_null
 
-    def _decided(self, tree: Predicate, outcome: bool) -> Mask:
+    def _decide(self, tree: Predicate, outcome: bool) -> Mask:
         if isinstance(tree, And | Or):
             join = _every if isinstance(tree, And) is outcome else _any
-            return join([self._decided(c, outcome) for c in tree.children])
+            return join([self._decide(c, outcome) for c in tree.children])
         if isinstance(tree, Not):
-            return self._decided(tree.child, not outcome)
+            return self._decide(tree.child, not outcome)
         if isinstance(tree, Constant):
             return self._everywhere(tree.value is outcome)
         if isinstance(tree, IsNull | IsNotNull):

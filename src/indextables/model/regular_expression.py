@@ -101,11 +101,11 @@ class RegularExpression(Struct, frozen=True):
 
     def arrow(self) -> str:
         """Return the expression for Arrow's kernels (RE2)."""
-        return rf"\A(?:{_written(self.tree)})\z" if self.whole else _written(self.tree)
+        return rf"\A(?:{_write(self.tree)})\z" if self.whole else _write(self.tree)
 
     def automaton(self) -> str:
         """Return the expression for Tantivy's term dictionary, which always matches whole terms."""
-        return f"(?:{_written(self.tree)})"
+        return f"(?:{_write(self.tree)})"
 
     def matching(self, texts: pa.Array) -> pa.Array:
         """Return which texts match."""
@@ -161,7 +161,7 @@ class _RegexReader:
     def sequence(self, depth: int) -> RegexNode:
         parts: list[RegexNode] = []
         while self.peek() not in ("", "|", ")"):
-            part = self.repeated(self.part(depth))
+            part = self.repeat(self.part(depth))
             if part is not None:
                 parts.append(part)
         return parts[0] if len(parts) == 1 else RegexSequence(tuple(parts))
@@ -181,11 +181,11 @@ class _RegexReader:
             return self.place(c, at)
         if c in "*+?{":
             raise self.fail(f"{c} has nothing before it to repeat", at)
-        return RegexCharacter(self.cased(_span(ord(c))))
+        return RegexCharacter(self.fold_case(_span(ord(c))))
 
-    def cased(self, spans: tuple[Span, ...]) -> tuple[Span, ...]:
+    def fold_case(self, spans: tuple[Span, ...]) -> tuple[Span, ...]:
         """Return the characters in both cases if case is ignored: ASCII in values, as in Java."""
-        return _folded(spans, ascii_only=not self.whole) if self.ignore_case else spans
+        return _fold_case(spans, ascii_only=not self.whole) if self.ignore_case else spans
 
     def group(self, depth: int, at: int) -> RegexNode:
         if self.peek() == "?":
@@ -213,7 +213,7 @@ class _RegexReader:
         if c and c in "AzZbB":
             self.at += 1
             return self.place(c, at)
-        return RegexCharacter(self.cased(self.escaped_spans(at)))
+        return RegexCharacter(self.fold_case(self.escaped_spans(at)))
 
     def escaped_spans(self, at: int) -> tuple[Span, ...]:
         """Return what an escape matches; the cursor is after the backslash."""
@@ -255,7 +255,7 @@ class _RegexReader:
             spans += self.class_member(at)
             first = False
         self.at += 1
-        joined = self.cased(_joined(spans))
+        joined = self.fold_case(_join_spans(spans))
         found = _without(joined) if negated else joined
         if not found:
             raise self.fail("The class holds no character", at)
@@ -283,7 +283,7 @@ class _RegexReader:
             raise self.fail(f"{c} in a class is written \\{c}", at)
         return _span(ord(c))
 
-    def repeated(self, part: RegexNode | None) -> RegexNode | None:
+    def repeat(self, part: RegexNode | None) -> RegexNode | None:
         at, c = self.at, self.peek()
         if not c or c not in "*+?{":
             return part
@@ -313,7 +313,7 @@ def _span(code: int) -> tuple[Span, ...]:
     return ((code, code),)
 
 
-def _folded(spans: tuple[Span, ...], *, ascii_only: bool) -> tuple[Span, ...]:
+def _fold_case(spans: tuple[Span, ...], *, ascii_only: bool) -> tuple[Span, ...]:
     """Return the characters in both cases. A large range beyond ASCII is assumed to contain both."""
     found = list(spans)
     for low, high in spans:
@@ -322,10 +322,10 @@ def _folded(spans: tuple[Span, ...], *, ascii_only: bool) -> tuple[Span, ...]:
             found += [(ord(c), ord(c)) for c in (chr(code).lower(), chr(code).upper()) if len(c) == 1]
     if ascii_only:
         found = [(low, high) for low, high in found if (low, high) in spans or high < 0x80]
-    return _joined(found)
+    return _join_spans(found)
 
 
-def _joined(spans: list[Span]) -> tuple[Span, ...]:
+def _join_spans(spans: list[Span]) -> tuple[Span, ...]:
     """Return spans in order, with adjacent ones joined."""
     joined: list[Span] = []
     for low, high in sorted(spans):
@@ -346,20 +346,20 @@ def _without(spans: tuple[Span, ...]) -> tuple[Span, ...]:
     return tuple([*found, (start, _LAST)] if start <= _LAST else found)
 
 
-def _written(node: RegexNode) -> str:
+def _write(node: RegexNode) -> str:
     if isinstance(node, RegexCharacter):
         spans = "".join(f"{_code(a)}-{_code(b)}" if a < b else _code(a) for a, b in node.spans)
         return spans if len(node.spans) == 1 and node.spans[0][0] == node.spans[0][1] else f"[{spans}]"
     if isinstance(node, RegexPlace):
         return _PLACES[node.sign]
     if isinstance(node, RegexSequence):
-        return "".join(_written(part) for part in node.parts)
+        return "".join(_write(part) for part in node.parts)
     if isinstance(node, RegexChoice):
-        return f"(?:{'|'.join(_written(option) for option in node.options)})"
+        return f"(?:{'|'.join(_write(option) for option in node.options)})"
     signs = {(0, None): "*", (1, None): "+", (0, 1): "?"}
     most = "" if node.most is None else node.most
     times = signs.get((node.least, node.most)) or f"{{{node.least},{most}}}"
-    return f"(?:{_written(node.part)}){times}"
+    return f"(?:{_write(node.part)}){times}"
 
 
 def _code(code: int) -> str:

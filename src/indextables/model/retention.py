@@ -155,8 +155,8 @@ def find_expired(log: LogInventory, policy: RetentionPolicy, *, now_ms: int) -> 
         *search.old_versions(start),
         *_expired_checkpoints(log.states, gone_states, "state"),
         *_expired_checkpoints(log.legacy_checkpoints, gone_checkpoints, "checkpoint"),
-        *search.unnamed(log.legacy_checkpoints, gone_checkpoints, log.parts, "checkpoint part"),
-        *search.unnamed(log.states, gone_states, log.manifests, "manifest"),
+        *search.find_unnamed(log.legacy_checkpoints, gone_checkpoints, log.parts, "checkpoint part"),
+        *search.find_unnamed(log.states, gone_states, log.manifests, "manifest"),
     ]
     anchor, objects = checkpoints[-1], log.by_path()
     covering = [found for found in (log.states.get(anchor), log.legacy_checkpoints.get(anchor)) if found is not None]
@@ -218,7 +218,7 @@ class _Search(Struct, frozen=True):
     def old_legacy_checkpoints(self, retained: set[int]) -> list[int]:
         return self._old(self.log.legacy_checkpoints, retained, self.policy.checkpoint_ms)
 
-    def unnamed(
+    def find_unnamed(
         self, checkpoints: Mapping[int, CheckpointFiles], gone: list[int], files: Mapping[str, LogObject], kind: str
     ) -> Iterator[ExpiredFile]:
         """Return manifests or parts without a reference from a retained checkpoint. If one of these

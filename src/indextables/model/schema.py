@@ -23,7 +23,7 @@ from typing import Any
 import pyarrow as pa
 from msgspec import Struct
 
-from indextables.errors import CorruptTableError, InvalidInputError, SchemaMismatchError, UnsupportedError, shown
+from indextables.errors import CorruptTableError, InvalidInputError, SchemaMismatchError, UnsupportedError, show_value
 
 MAX_DECIMAL_PRECISION = 38
 METADATA_KEY = b"SPARK::metadata::json"
@@ -83,7 +83,7 @@ MAX_DEPTH = 100
 def field_from_json(spark: Any, depth: int = 0) -> pa.Field:
     """Return one field of a Spark struct as an Arrow field."""
     if not isinstance(spark, dict) or not isinstance(spark.get("name"), str) or "type" not in spark:
-        raise CorruptTableError(f"Not a field of a Spark schema: {shown(spark)}.")
+        raise CorruptTableError(f"Not a field of a Spark schema: {show_value(spark)}.")
     metadata = _arrow_metadata(spark.get("metadata") or {})
     return _typed_field(spark["name"], spark["type"], spark.get("nullable", True), metadata, depth=depth)
 
@@ -125,9 +125,9 @@ def _typed_field(
     name: str, spark: Any, nullable: bool, metadata: dict[bytes, bytes] | None = None, *, depth: int
 ) -> pa.Field:
     if not isinstance(nullable, bool):
-        raise CorruptTableError(f"Column {shown(name)} is nullable or not; {shown(nullable)} is neither.")
+        raise CorruptTableError(f"Column {show_value(name)} is nullable or not; {show_value(nullable)} is neither.")
     if not _is_text(name):
-        raise CorruptTableError(f"A column has a name that is no text: {shown(name)}.")
+        raise CorruptTableError(f"A column has a name that is no text: {show_value(name)}.")
     arrow, widened = _type_from_json(spark, name, depth)
     entries = dict(metadata or {})
     if widened:
@@ -145,7 +145,7 @@ def _type_from_json(spark: Any, name: str, depth: int) -> tuple[pa.DataType, boo
     less precise.
     """
     if depth > MAX_DEPTH:
-        raise CorruptTableError(f"Column {shown(name)} is nested deeper than {MAX_DEPTH} levels.", column=name)
+        raise CorruptTableError(f"Column {show_value(name)} is nested deeper than {MAX_DEPTH} levels.", column=name)
     depth += 1
     if isinstance(spark, str):
         return _atomic_from_name(spark, name)
@@ -163,7 +163,7 @@ def _type_from_json(spark: Any, name: str, depth: int) -> tuple[pa.DataType, boo
         ), False
     if kind == "udt" and "sqlType" in spark:
         return _type_from_json(spark["sqlType"], name, depth)[0], True
-    raise CorruptTableError(f"Column {shown(name)} has a type that is not a Spark type: {shown(spark)}.")
+    raise CorruptTableError(f"Column {show_value(name)} has a type that is not a Spark type: {show_value(spark)}.")
 
 
 def _atomic_from_name(spark: str, name: str) -> tuple[pa.DataType, bool]:
@@ -174,13 +174,17 @@ def _atomic_from_name(spark: str, name: str) -> tuple[pa.DataType, bool]:
     if match := _DECIMAL.fullmatch(_ALIASES.get(word, word)):
         digits, scale = match[1].lstrip("0") or "0", match[2]
         if len(digits) > 2 or len(scale) > 3 or not 0 <= int(scale) <= int(digits) <= MAX_DECIMAL_PRECISION:
-            raise CorruptTableError(f"Column {shown(name)} has the type {shown(spark)}; decimals end at 38 digits.")
+            raise CorruptTableError(
+                f"Column {show_value(name)} has the type {show_value(spark)}; decimals end at 38 digits."
+            )
         return pa.decimal128(int(digits), int(scale)), False
     for pattern, arrow in _WIDENED:
         if pattern.fullmatch(word):
             return arrow, True
     raise UnsupportedError(
-        f"Column {shown(name)} has the type {shown(spark)}, which this release cannot read.", column=name, type=spark
+        f"Column {show_value(name)} has the type {show_value(spark)}, which this release cannot read.",
+        column=name,
+        type=spark,
     )
 
 
@@ -251,7 +255,7 @@ def schema_from_json(text: str) -> pa.Schema:
     duplicates = [name for name, number in Counter(schema.names).items() if number > 1]
     if duplicates:
         raise CorruptTableError(
-            f"The schemaString of the table has two columns {shown(duplicates[0])}.", column=duplicates[0]
+            f"The schemaString of the table has two columns {show_value(duplicates[0])}.", column=duplicates[0]
         )
     return schema
 
@@ -364,7 +368,9 @@ def check_recorded(schema_json: str, partition_columns: Sequence[str]) -> None:
     unknown = [name for name in partition_columns if name not in columns]
     if unknown or len(set(partition_columns)) < len(partition_columns):
         what = (
-            f"the partition column {shown(unknown[0])}, which is no column" if unknown else "a partition column twice"
+            f"the partition column {show_value(unknown[0])}, which is no column"
+            if unknown
+            else "a partition column twice"
         )
         raise CorruptTableError(f"The metadata of the table names {what}.", columns=list(partition_columns))
 
@@ -376,7 +382,7 @@ def check_partition_columns(schema: pa.Schema, columns: Sequence[str]) -> tuple[
     names = [find_column(schema, name, role="partition column") for name in columns]
     duplicates = sorted({name for name in names if names.count(name) > 1})
     if duplicates:
-        raise InvalidInputError(f"Partition columns are named twice: {_quoted(duplicates)}.", columns=duplicates)
+        raise InvalidInputError(f"Partition columns are named twice: {_quote_names(duplicates)}.", columns=duplicates)
     for name in names:
         kind = schema.field(name).type
         if not is_partitionable(kind):
@@ -387,7 +393,8 @@ def check_partition_columns(schema: pa.Schema, columns: Sequence[str]) -> tuple[
             )
     if names and len(names) == len(schema):
         raise InvalidInputError(
-            f"Every column is a partition column: {_quoted(names)}.", hint="Leave at least one column for the data."
+            f"Every column is a partition column: {_quote_names(names)}.",
+            hint="Leave at least one column for the data.",
         )
     return tuple(names)
 
@@ -400,7 +407,7 @@ def find_column(schema: pa.Schema, name: str, *, role: str = "column") -> str:
         if candidate.lower() == name.lower():
             return str(candidate)
     raise InvalidInputError(
-        f"There is no {role} {name!r}.", hint=f"The columns are {_quoted(schema.names)}.", column=name
+        f"There is no {role} {name!r}.", hint=f"The columns are {_quote_names(schema.names)}.", column=name
     )
 
 
@@ -497,7 +504,7 @@ def _check_names(fields: Sequence[pa.Field], parents: tuple[str, ...]) -> None:
         if key in by_key:
             names = [by_key[key], field.name]
             raise InvalidInputError(
-                f"Two columns{_inside(parents)} have the same name: {_quoted(names)}.",
+                f"Two columns{_inside(parents)} have the same name: {_quote_names(names)}.",
                 hint="Names that differ only by case count as the same; rename one.",
                 columns=names,
             )
@@ -519,7 +526,7 @@ def _inside(parents: tuple[str, ...]) -> str:
     return f" of {'.'.join(parents)!r}" if parents else ""
 
 
-def _quoted(names: Iterable[str]) -> str:
+def _quote_names(names: Iterable[str]) -> str:
     return ", ".join(repr(n) for n in names)
 
 
@@ -609,7 +616,7 @@ def _field_differences(table: pa.Field, data: pa.Field, path: tuple[str, ...]) -
     differences: list[SchemaDifference] = []
     if data.nullable and not table.nullable:
         differences.append(SchemaDifference("nullability", ".".join(path), type_name(table.type), type_name(data.type)))
-    pairs = _nested(table.type, data.type)
+    pairs = _nested_fields(table.type, data.type)
     if pa.types.is_struct(table.type) and pa.types.is_struct(data.type):
         return differences + _struct_differences(list(table.type), list(data.type), path)
     if pairs:
@@ -619,7 +626,7 @@ def _field_differences(table: pa.Field, data: pa.Field, path: tuple[str, ...]) -
     return differences
 
 
-def _nested(table: pa.DataType, data: pa.DataType) -> list[tuple[str, pa.Field, pa.Field]]:
+def _nested_fields(table: pa.DataType, data: pa.DataType) -> list[tuple[str, pa.Field, pa.Field]]:
     """Return the element, or key and value, of two collections of the same kind."""
     if pa.types.is_map(table) and pa.types.is_map(data):
         return [("key", table.key_field, data.key_field), ("value", table.item_field, data.item_field)]

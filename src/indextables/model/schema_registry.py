@@ -73,7 +73,9 @@ def without_registry(metadata: MetadataAction) -> MetadataAction:
     return msgspec.structs.replace(metadata, configuration=configuration)
 
 
-def recorded(actions: Iterable[LogAction], metadata: MetadataAction, protocol: ProtocolAction) -> tuple[LogAction, ...]:
+def record_mappings(
+    actions: Iterable[LogAction], metadata: MetadataAction, protocol: ProtocolAction
+) -> tuple[LogAction, ...]:
     """Return the actions of a version with each doc mapping stored once, in the metadata, and named
     by its splits.
 
@@ -112,7 +114,7 @@ def _with_canonical_ref(action: LogAction) -> LogAction:
     return msgspec.structs.replace(action, doc_mapping_ref=ref or None)
 
 
-def deduplicated(files: pa.Table, registry: Mapping[str, str]) -> tuple[pa.Table, dict[str, str]]:
+def deduplicate_mappings(files: pa.Table, registry: Mapping[str, str]) -> tuple[pa.Table, dict[str, str]]:
     """Move the inline doc mappings of files into the registry. A mapping that is not JSON stays
     inline.
     """
@@ -153,7 +155,7 @@ def renames(registry: Mapping[str, str], *, threshold: int) -> dict[str, str]:
     return {old: new for old, new in ((ref, _hash_or(text, ref)) for ref, text in registry.items()) if old != new}
 
 
-def renamed(files: pa.Table, names: Mapping[str, str]) -> pa.Table:
+def rename_mappings(files: pa.Table, names: Mapping[str, str]) -> pa.Table:
     """Return the files with the new hashes of their doc mappings."""
     if not names:
         return files

@@ -69,7 +69,7 @@ class NoFiles(Struct, frozen=True):
 
     def files(self, part_filter: PartFilter | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:  # noqa: ARG002
         """Return no files."""
-        return _selected(empty_file_list(), columns)
+        return _select(empty_file_list(), columns)
 
 
 class CommittedVersion(Struct, frozen=True, dict=True):
@@ -91,30 +91,30 @@ class CommittedVersion(Struct, frozen=True, dict=True):
         return next((a for a in self.actions if isinstance(a, CommitInfo)), CommitInfo())
 
     @cached_property
-    def added(self) -> frozenset[str]:
+    def added_paths(self) -> frozenset[str]:
         """Paths that the version adds."""
         return frozenset(a.path for a in self.actions if isinstance(a, AddAction))
 
     @cached_property
-    def removed(self) -> frozenset[str]:
+    def removed_paths(self) -> frozenset[str]:
         """Paths that the version removes."""
         return frozenset(a.path for a in self.actions if isinstance(a, RemoveAction))
 
     @cached_property
-    def named(self) -> frozenset[str]:
+    def named_files(self) -> frozenset[str]:
         """Every file that the version adds to the table: splits, and files of their deletion
         vectors.
         """
         return frozenset(named_paths(a for a in self.actions if isinstance(a, AddAction)))
 
     @cached_property
-    def released(self) -> frozenset[str]:
+    def released_files(self) -> frozenset[str]:
         """Every file that the version releases: removed splits, and files of replaced deletion
         vectors.
         """
         removes = [a for a in self.actions if isinstance(a, RemoveAction)]
         vectors = (vector_path(a.deletion_vector) for a in removes)
-        return self.removed.union(path for path in vectors if path is not None)
+        return self.removed_paths.union(path for path in vectors if path is not None)
 
     @cached_property
     def doc_mappings(self) -> frozenset[str]:
@@ -225,7 +225,7 @@ class Snapshot(Struct, frozen=True, dict=True):
         return {**self.header.schema_registry, **registry_of(self.metadata.configuration)}
 
     @cached_property
-    def derived(self) -> dict[type, Any]:
+    def derived_values(self) -> dict[type, Any]:
         """Values that other modules derived from this snapshot, by type; discarded with the
         snapshot.
         """
@@ -251,16 +251,16 @@ class Snapshot(Struct, frozen=True, dict=True):
         columns.
         """
         if (part_filter is None and columns is None) or self.holds_files:
-            return _selected(self.all_files, columns)
+            return _select(self.all_files, columns)
         read = None if columns is None else list(dict.fromkeys(["path", *columns]))
-        return _selected(self.delta.over(self.base.source.files(part_filter, columns=read)), columns)
+        return _select(self.delta.over(self.base.source.files(part_filter, columns=read)), columns)
 
 
 def _doc_mappings(adds: Iterable[AddAction]) -> frozenset[str]:
     return frozenset(a.doc_mapping_json for a in adds if a.doc_mapping_json)
 
 
-def _selected(files: pa.Table, columns: Sequence[str] | None) -> pa.Table:
+def _select(files: pa.Table, columns: Sequence[str] | None) -> pa.Table:
     return files if columns is None else files.select(list(columns))
 
 
@@ -302,9 +302,9 @@ def _folded_files(delta: Delta, versions: Iterable[CommittedVersion]) -> Delta:
                 )
             elif isinstance(action, RemoveAction):
                 added.pop(action.path, None)
-        touched |= version.added
-        touched |= version.removed
-        removed |= version.removed
+        touched |= version.added_paths
+        touched |= version.removed_paths
+        removed |= version.removed_paths
     return Delta(added, frozenset(touched), frozenset(removed))
 
 

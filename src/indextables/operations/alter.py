@@ -19,14 +19,14 @@ from indextables.errors import InvalidInputError
 from indextables.handle import ENGINE_INFO, TableHandle
 from indextables.log.transaction import Changes
 from indextables.model import protocol as protocols
-from indextables.model.arguments import names_list, text, unexpected
+from indextables.model.arguments import argument_error, names_list, text
 from indextables.model.calls import checked_calls
 from indextables.model.column_names import (
     DEFAULT_KEY,
     SparkJson,
     column_names,
     default_metadata,
-    dumped,
+    dump_schema,
     logical_name,
     with_name,
 )
@@ -221,7 +221,7 @@ class ColumnChange:
         schema: SparkJson = json.loads(old.schema_string)
         for parent, change in edits:
             schema = changed_at(schema, parent, self._with_new_names(change))
-        names = column_names(dumped(schema))
+        names = column_names(dump_schema(schema))
         check_schema(names.logical)
         before = table.names.logical
         check_storable(f for f in names.logical if f.name not in before.names or before.field(f.name).type != f.type)
@@ -234,7 +234,7 @@ class ColumnChange:
         columns = TableSchema(names.physical, table.physical_partition_columns)
         definition.check_indexing(columns, configuration)
         recorded = with_decisions(schema, columns.mapping(config.resolve(table=configuration)))
-        return replace(old, schema_string=dumped(recorded), configuration=configuration)
+        return replace(old, schema_string=dump_schema(recorded), configuration=configuration)
 
     def _with_new_names(self, change: Callable[[Fields], Fields]) -> Callable[[Fields], Fields]:
         """The change, after which fields that were not there have a name that no split ever used for another."""
@@ -249,7 +249,7 @@ class ColumnChange:
         if isinstance(kind, dict):
             empty = column_names('{"type":"struct","fields":[]}')
             arrow = normalize(pa.schema([field_from_json(field)]))
-            named = json.loads(empty.extended(arrow, self._table.new_column_name).schema_json)["fields"][0]
+            named = json.loads(empty.extend(arrow, self._table.new_column_name).schema_json)["fields"][0]
             return {**named, "metadata": {**(field.get("metadata") or {}), **named["metadata"]}}
         return with_name({**field, "name": self._table.new_column_name(field["name"])}, field["name"])
 
@@ -301,7 +301,7 @@ class Alteration(ColumnChange):
         """
         given = dict(zip(columns.names, columns.types, strict=True)) if isinstance(columns, pa.Schema) else columns
         if not isinstance(given, Mapping) or not given:
-            raise unexpected("columns", "a mapping of names to types, or a schema", columns)
+            raise argument_error("columns", "a mapping of names to types, or a schema", columns)
         unknown = sorted({*(comments or {})} - {*given})
         if unknown:
             raise InvalidInputError(f"{unknown[0]!r} is described and not added.", column=unknown[0])
@@ -486,7 +486,7 @@ def spark_type(name: str, kind: pa.DataType | str) -> SparkJson:
     elif isinstance(kind, pa.DataType):
         field = pa.field(name, kind)
     else:
-        raise unexpected("kind", "an Arrow type, or the name of a Spark type", kind)
+        raise argument_error("kind", "an Arrow type, or the name of a Spark type", kind)
     schema = normalize(pa.schema([field]))
     return json.loads(schema_to_json(schema))["fields"][0]["type"]
 

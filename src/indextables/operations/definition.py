@@ -13,14 +13,14 @@ from msgspec.structs import replace
 
 from indextables import config
 from indextables.config.indexing import IndexingSettings
-from indextables.config.registry import declared, is_news
+from indextables.config.registry import is_news, list_settings
 from indextables.config.upkeep import ExpirySettings, MergeSettings
 from indextables.errors import InvalidInputError, nearest
 from indextables.handle import ENGINE_INFO, TableHandle
 from indextables.log.transaction import Changes
 from indextables.model import protocol as protocols
 from indextables.model.actions import MetadataAction
-from indextables.model.arguments import names_list, unexpected
+from indextables.model.arguments import argument_error, names_list
 from indextables.model.conflicts import Operation, layout
 from indextables.model.schema import (
     check_partition_columns,
@@ -76,7 +76,7 @@ def new_metadata(
 def _check_is_schema(schema: object) -> None:
     if not isinstance(schema, pa.Schema):
         hint = 'Write it as pyarrow.schema([("id", pyarrow.int64()), ("message", pyarrow.string())]).'
-        raise unexpected("schema", "a pyarrow.Schema", schema, hint=hint)
+        raise argument_error("schema", "a pyarrow.Schema", schema, hint=hint)
 
 
 def changed_metadata(
@@ -111,7 +111,7 @@ def by_column(configuration: Mapping[str, str], schema: pa.Schema) -> dict[str, 
     """A configuration as a table keeps it: how columns are indexed by their names, never as lists of a kind."""
     _tell_of_ambiguity(configuration, schema.names)
     indexing = config.resolve(table=configuration).group(IndexingSettings).for_columns(schema.names)
-    families = {s.key[:-1]: getattr(indexing, s.field_name) for s in declared(IndexingSettings) if s.per_column}
+    families = {s.key[:-1]: getattr(indexing, s.field_name) for s in list_settings(IndexingSettings) if s.per_column}
     columns = {family + column: str(word) for family, words in families.items() for column, word in words.items()}
     others = {key: value for key, value in configuration.items() if config.REGISTRY.find(key)[1] is None}
     return others | columns

@@ -21,7 +21,7 @@ from indextables.log.transaction_log import TransactionLog
 from indextables.model.conflicts import Operation
 from indextables.model.predicate import Predicate, Where
 from indextables.model.pruning import all_match, may_match
-from indextables.model.report import Progress, Report, counted, silent, was
+from indextables.model.report import Progress, Report, pluralize, silent, was
 from indextables.model.snapshot import Snapshot
 from indextables.operations.jobs import DRY_RUN, NO_ACTION, SUCCESS, Execute, in_threads
 from indextables.operations.rewrite import source_splits
@@ -69,8 +69,9 @@ class DeletePlan(Report, frozen=True):
         """Return the report of a dry run, given how many rows match."""
         message = "No row matches."
         if rows:
+            splits = pluralize(len(self.removed_splits), "split")
             message = (
-                f"{counted(rows, 'row')} would be deleted: {counted(len(self.removed_splits), 'split')} would be removed, "
+                f"{pluralize(rows, 'row')} would be deleted: {splits} would be removed, "
                 f"{len(self.candidates)} would be looked into."
             )
         status = DRY_RUN if rows else NO_ACTION
@@ -154,7 +155,7 @@ def run(
 
 
 def _message(rows: int | None) -> str:
-    return "Rows were deleted." if rows is None else f"{counted(rows, 'row')} {was(rows)} deleted."
+    return "Rows were deleted." if rows is None else f"{pluralize(rows, 'row')} {was(rows)} deleted."
 
 
 def delete(

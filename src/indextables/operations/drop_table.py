@@ -22,7 +22,7 @@ from indextables.log.transaction_log import TransactionLog
 from indextables.metrics import METRICS
 from indextables.model.deletion_vector import VECTOR_FOLDER
 from indextables.model.protocol import check_writable
-from indextables.model.report import Progress, Report, counted, silent, was
+from indextables.model.report import Progress, Report, pluralize, silent, was
 from indextables.operations.jobs import DRY_RUN, JOBS, SUCCESS
 from indextables.operations.purge import own_files
 from indextables.storage.local import remove_empty_folders
@@ -59,14 +59,16 @@ class DropTablePlan(Report, frozen=True):
         verb = "would be deleted" if status == DRY_RUN else f"{was(len(files))} deleted"
         kept = ""
         if self.files_kept:
-            kept = f" {counted(self.files_kept, 'file')} in the folder {was(self.files_kept)} kept: not of this table."
+            kept = (
+                f" {pluralize(self.files_kept, 'file')} in the folder {was(self.files_kept)} kept: not of this table."
+            )
         return DropTableReport(
             table_path=self.table_path,
             status=status,
             files_deleted=len(files),
             size_bytes_deleted=sum(info.size for info in files),
             files_kept=self.files_kept,
-            message=f"{counted(len(files), 'file')} {verb}.{kept}",
+            message=f"{pluralize(len(files), 'file')} {verb}.{kept}",
         )
 
     def preview(self) -> DropTableReport:
@@ -81,7 +83,7 @@ def plan(log: TransactionLog) -> DropTablePlan:
         TableNotFoundError: There is no table.
         UnsupportedError: The table needs a newer release to be written to.
     """
-    listed = [*log.store.list(), *log.store.unfinished()]
+    listed = [*log.store.list(), *log.store.list_unfinished()]
     own = [info for info in own_files(listed) if _is_of_the_table(info.path)]
     listing = listing_of(info for info in own if info.path.startswith(f"{log_files.LOG}/"))
     if listing.is_empty and not listing.is_dropped:
@@ -105,7 +107,7 @@ def run(planned: DropTablePlan, log: TransactionLog, *, progress: Progress = sil
     for _ in range(_ROUNDS):
         left = [
             info
-            for info in own_files([*store.list(), *store.unfinished()])
+            for info in own_files([*store.list(), *store.list_unfinished()])
             if _is_of_the_table(info.path) and info.path != log_files.DROPPED
         ]
         if not left:

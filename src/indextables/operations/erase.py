@@ -51,7 +51,7 @@ from indextables.model.conflicts import Operation
 from indextables.model.deletion_vector import REACHED_COLUMNS, listed_paths
 from indextables.model.predicate import Predicate, Where
 from indextables.model.pruning import may_match
-from indextables.model.report import Progress, Report, counted, silent, was
+from indextables.model.report import Progress, Report, pluralize, silent, was
 from indextables.model.retention import HOUR_MS, CheckpointFiles, LogInventory, RetentionPolicy, find_expired
 from indextables.model.snapshot import Snapshot
 from indextables.operations import purge, traces
@@ -199,8 +199,9 @@ class Eraser(Struct, frozen=True, dict=True):
         if found:
             kept = sum(holder.fate == KEEP or holder.until is not None for holder in holders)
             message = (
-                f"{counted(visible, 'visible row')} and {counted(masked, 'deleted row')} would be erased from live splits. "
-                f"{counted(len(found), 'file')} hold the rows now; {kept} of them would be kept for now."
+                f"{pluralize(visible, 'visible row')} and {pluralize(masked, 'deleted row')} would be erased "
+                "from live splits. "
+                f"{pluralize(len(found), 'file')} hold the rows now; {kept} of them would be kept for now."
             )
         report = self._report(DRY_RUN if found else NO_ACTION, holders, visible=visible, masked=masked, message=message)
         return replace(report, dry_run=True)
@@ -264,7 +265,7 @@ class Eraser(Struct, frozen=True, dict=True):
         foreign = [source.path for _, source in sources if source.foreign]
         if foreign:
             raise RefusedError(
-                f"Rows of {self.log.store.url} cannot be erased: {counted(len(foreign), 'split')} that may hold them, such "
+                f"Rows of {self.log.store.url} cannot be erased: {pluralize(len(foreign), 'split')} that may hold them, such "
                 f"as {foreign[0]}, {was(len(foreign))} written by IndexTables for the JVM, whose bytes cannot be searched.",
                 hint="Nothing was changed. Rewrite these splits first: merge(rewrite=True), or MERGE SPLITS ... REWRITE.",
                 path=self.log.store.url,
@@ -332,7 +333,7 @@ class Eraser(Struct, frozen=True, dict=True):
         for held in in_threads(store, parallelism=parallelism)(work):
             found += [] if held is None else [held]
         holding = _splits(found)
-        unfinished = [info for info in store.unfinished() if not info.path.startswith(others)]
+        unfinished = [info for info in store.list_unfinished() if not info.path.startswith(others)]
         found += traces.outside_the_log(objects, unfinished)
         clean = frozenset(info.path for info in splits) - holding
         for cleaner, url in self._logs():
@@ -601,14 +602,14 @@ def _remove_empty_folders(root: Path, condition: RowCondition, others: tuple[str
 def _message(visible: int, masked: int, holders: Sequence[RowHolder]) -> str:
     rows = visible + masked
     message = (
-        f"{counted(rows, 'row')} {was(rows)} erased from live splits." if rows else "No row of a live split matches."
+        f"{pluralize(rows, 'row')} {was(rows)} erased from live splits." if rows else "No row of a live split matches."
     )
     if not holders:
         return f"{message} Every file of the table was read: none holds such a row."
     until = [holder.until for holder in holders if holder.until is not None]
     when = f" The last retention ends at {max(until)}; run the erasure again then." if until else ""
     hold = "holds" if len(holders) == 1 else "hold"
-    return f"{message} Not proved: {counted(len(holders), 'file')} still {hold} such rows, or may.{when}"
+    return f"{message} Not proved: {pluralize(len(holders), 'file')} still {hold} such rows, or may.{when}"
 
 
 def erase(

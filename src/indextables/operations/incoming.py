@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from indextables.errors import IndexTablesError, InvalidInputError, shown
+from indextables.errors import IndexTablesError, InvalidInputError, show_value
 from indextables.model.column_names import absent_values
 from indextables.model.exact_values import UNFIT, array_of, exact_cast, first_unfit
 from indextables.model.predicate import Predicate, evaluate
@@ -149,7 +149,7 @@ def _from_dicts(rows: Sequence[Any], schema: pa.Schema | None) -> pa.Table:
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping) or not all(isinstance(key, str) for key in row):
             hint = "Give dicts whose keys are the names of columns."
-            raise InvalidInputError(f"Row {number} is no dict of columns: {shown(row)}.", hint=hint, row=number)
+            raise InvalidInputError(f"Row {number} is no dict of columns: {show_value(row)}.", hint=hint, row=number)
     names = list(dict.fromkeys(key for row in rows for key in row))
     types = {} if schema is None else {f.name.lower(): f.type for f in schema}
     return pa.table({name: _values([row.get(name) for row in rows], name, types.get(name.lower())) for name in names})
@@ -183,7 +183,7 @@ def _normal_type(kind: pa.DataType, name: str) -> pa.DataType:
 
 
 def _unfit(values: list[Any], name: str, kind: pa.DataType | None, row: int | None, reason: str) -> InvalidInputError:
-    where = "" if row is None else f" of row {row}, {shown(values[row])},"
+    where = "" if row is None else f" of row {row}, {show_value(values[row])},"
     message = f"The value{where} does not fit column {name!r}{'' if kind is None else f', which is {kind}'}: {reason}."
     missing = row is not None and str(values[row]) in {"nan", "NaT", "<NA>"}
     hint = f"{'A missing value is None. ' if missing else ''}Nothing was written."
@@ -221,7 +221,7 @@ def _normal_column(column: pa.Array, field: pa.Field, rows_before: int) -> pa.Ar
 
 def _show(value: pa.Scalar) -> str:
     try:
-        return shown(value.as_py())
+        return show_value(value.as_py())
     except (ValueError, OverflowError):  # a time that Python does not have
         return str(value.cast(pa.int64()))
 
@@ -410,7 +410,7 @@ def _check_length(texts: pa.Array, limit: int, name: str) -> None:
         row = too_long.index(True).as_py()
         text = texts[row].as_py()
         raise InvalidInputError(
-            f"Column {name!r} is VARCHAR({limit}), and a value has {len(text)} characters: {shown(text)}.",
+            f"Column {name!r} is VARCHAR({limit}), and a value has {len(text)} characters: {show_value(text)}.",
             hint="Shorten it, or declare the column STRING.",
             column=name,
         )

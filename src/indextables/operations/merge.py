@@ -45,7 +45,7 @@ from indextables.model.actions import MAX_LONG, AddAction, paths_in_cooldown, wi
 from indextables.model.arguments import byte_size, whole_number
 from indextables.model.conflicts import Operation, layout
 from indextables.model.predicate import Predicate, Where
-from indextables.model.report import Progress, Report, counted, silent, was
+from indextables.model.report import Progress, Report, pluralize, silent, was
 from indextables.model.snapshot import Snapshot
 from indextables.operations import clustering
 from indextables.operations.jobs import DRY_RUN, NO_ACTION, SUCCESS, Execute, collect, in_threads
@@ -208,7 +208,9 @@ class MergePlan(Report, frozen=True):
         if not self.cooling_files:
             return ""
         where = f"DESCRIBE INDEXTABLES SKIPPED FILES '{self.table_path}'"
-        return f" {counted(self.cooling_files, 'split')} left alone, because reading failed lately: {where} names them."
+        return (
+            f" {pluralize(self.cooling_files, 'split')} left alone, because reading failed lately: {where} names them."
+        )
 
     def preview(self) -> MergeReport:
         """Return the report of a dry run."""
@@ -611,7 +613,7 @@ class _Merge(Struct):
         if self.skipped:
             left, reason = len(self.skipped), next(iter(self.skipped.values()))
             first = ": " if left == 1 else "; the first: "
-            message += f" {counted(left, 'split')} could not be read and {was(left)} left{first}{reason}"
+            message += f" {pluralize(left, 'split')} could not be read and {was(left)} left{first}{reason}"
         if self.dropped:
             message += f" {len(self.dropped)} group(s) gave way to other writers."
         if self.planned.groups_left:

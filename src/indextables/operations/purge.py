@@ -52,7 +52,7 @@ from indextables.model.actions import AddAction, CommitInfo, LogAction, RemoveAc
 from indextables.model.arguments import number
 from indextables.model.conflicts import PURGE_TXN, Intent, Operation
 from indextables.model.deletion_vector import REACHED_COLUMNS, VECTOR_FOLDER, VECTOR_SUFFIX, listed_paths, vector_path
-from indextables.model.report import Progress, Report, counted, silent, was
+from indextables.model.report import Progress, Report, pluralize, silent, was
 from indextables.model.retention import HOUR_MS, Expiry, RetentionPolicy, find_expired
 from indextables.model.snapshot import CommittedVersion, Snapshot
 from indextables.operations.jobs import DRY_RUN, NO_ACTION, SUCCESS
@@ -300,7 +300,7 @@ def plan(
     gone = {file.path for file in splits} | {expired.path for expired in expiry.expired}
     leftovers = [
         *search.checksums(objects, gone),
-        *search.unfinished(o for o in log.store.unfinished() if not o.path.startswith(others)),
+        *search.list_unfinished(o for o in log.store.list_unfinished() if not o.path.startswith(others)),
     ]
     return PurgePlan(
         table_path=log.store.url,
@@ -375,7 +375,7 @@ class _PurgeSearch:
             if checked in gone or checked not in listed:
                 yield PurgeFile(path, "checksum", info.size, f"checksum of {checked}, which is gone")
 
-    def unfinished(self, objects: Iterable[ObjectInfo]) -> Iterator[PurgeFile]:
+    def list_unfinished(self, objects: Iterable[ObjectInfo]) -> Iterator[PurgeFile]:
         """Return the temporary files of dead writers."""
         for info in objects:
             if self._older(info, max(self._keep_ms, WRITING_MS)):
@@ -502,7 +502,7 @@ def run(
         return _report(planned, (), status=SUCCESS if damage else NO_ACTION, duration_ms=0, damage=damage)
     fence = _put_up_fence(planned, log, engine_info)
     deleted: list[PurgeFile] = []
-    work, newest, unfenced = planned.files, _Newest(log, planned, fence), planned.in_flight - fence.removed
+    work, newest, unfenced = planned.files, _Newest(log, planned, fence), planned.in_flight - fence.removed_paths
     deleting = partial(_delete_in_threads, log.store, settings.parallelism)
     total, step = len(work) + len(planned.expiry.expired), BATCH if delete is None else _BATCH_ELSEWHERE
     for at in range(0, len(work), step):
@@ -527,7 +527,7 @@ def run(
     report = _report(planned, deleted, status=SUCCESS, duration_ms=log.now_ms() - began_ms, damage=damage)
     if not left:
         return report
-    more = f" {counted(len(left), 'file')} {was(len(left))} left for the next purge (purge.maxFilesToDelete)."
+    more = f" {pluralize(len(left), 'file')} {was(len(left))} left for the next purge (purge.maxFilesToDelete)."
     return replace(report, message=report.message + more)
 
 
@@ -635,7 +635,7 @@ class _Newest:
             return
         try:
             for version in self._log.since(self._checked_until, newest):
-                self._revived |= version.named
+                self._revived |= version.named_files
         except VersionNotFoundError as gone:
             if self._retains:
                 self._untold = True
@@ -706,7 +706,7 @@ def _report(
     size = sum(file.size for file in files)
     message = "There is nothing to purge."
     if files:
-        message = f"{counted(len(files), 'file')} of {counted(size, 'byte')} {verb}."
+        message = f"{pluralize(len(files), 'file')} of {pluralize(size, 'byte')} {verb}."
     if damage is not None:
         message = f"{damage.message} The checkpoint {'is' if dry_run else 'was'} written anew. {message}"
     return PurgeReport(

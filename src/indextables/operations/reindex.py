@@ -19,10 +19,10 @@ from indextables.log.transaction import Changes
 from indextables.model import protocol as protocols
 from indextables.model.actions import MetadataAction
 from indextables.model.arguments import text
-from indextables.model.column_names import column_names, dumped
+from indextables.model.column_names import column_names, dump_schema
 from indextables.model.conflicts import Operation
 from indextables.model.predicate import Where, partition_predicate
-from indextables.model.report import Progress, Report, counted, was
+from indextables.model.report import Progress, Report, pluralize, was
 from indextables.model.schema import find_column, schema_from_json
 from indextables.model.schema_registry import without_registry
 from indextables.operations import definition, jobs, merge
@@ -118,7 +118,9 @@ def _redefined(table: TableHandle, columns: Mapping[str, str | None], tokenizer:
         column = mapping.find(field["name"]) if field["name"] in physical else None
         if column is not None:
             field["metadata"] = {**(field.get("metadata") or {}), INDEX_KEY: decision(column)}
-    schema_json = dumped(schema) if column_names(dumped(schema)).schema_json != old.schema_string else old.schema_string
+    schema_json = (
+        dump_schema(schema) if column_names(dump_schema(schema)).schema_json != old.schema_string else old.schema_string
+    )
     return replace(old, schema_string=schema_json, configuration=configuration)
 
 
@@ -147,7 +149,7 @@ def _rewritten(
     plan = merge.plan(snapshot, url=table.path, bounds=bounds, now_ms=now_ms, where=physical, only_wrong=True)
     files = sum(len(group.sources) for group in plan.groups)
     if dry_run or not files:
-        message = f"{counted(files, 'split')} would be written anew." if files else "Every split is indexed so."
+        message = f"{pluralize(files, 'split')} would be written anew." if files else "Every split is indexed so."
         status = jobs.DRY_RUN if dry_run and files else jobs.NO_ACTION
         return ReindexReport(table.path, status, columns, 0, files, None, message)
     report = merge.run(
@@ -162,5 +164,5 @@ def _rewritten(
     table.show_newest_after(report)
     left = merge.plan(table.log.fresh(), url=table.path, bounds=bounds, now_ms=now_ms, only_wrong=True, cooling=True)
     rest = sum(len(group.sources) for group in left.groups)
-    message = f"{counted(report.merged_files, 'split')} {was(report.merged_files)} written anew; {rest} are left."
+    message = f"{pluralize(report.merged_files, 'split')} {was(report.merged_files)} written anew; {rest} are left."
     return ReindexReport(table.path, jobs.SUCCESS, columns, report.merged_files, rest, report.version, message)

@@ -101,8 +101,8 @@ def run(planned: RestorePlan, log: TransactionLog, *, engine_info: str | None = 
         status=SUCCESS if done else NO_ACTION,
         version=committed.snapshot.version if committed.version is None else committed.version,
         restored_version=planned.restored_version,
-        files_added=planned.files_added if written is None else len(written.added),
-        files_removed=planned.files_removed if written is None else len(written.removed),
+        files_added=planned.files_added if written is None else len(written.added_paths),
+        files_removed=planned.files_removed if written is None else len(written.removed_paths),
         message=_message(planned.restored_version, "was brought back") if done else _NOTHING,
     )
 

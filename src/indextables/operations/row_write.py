@@ -415,10 +415,10 @@ def _names_after(
     of the data.
     """
     if request.overwrite_schema:
-        logical = replaced_schema(before.logical, data, [before.shown(name) for name in partition_columns])
+        logical = replaced_schema(before.logical, data, [before.logical_name(name) for name in partition_columns])
     else:
         logical = widened(before.logical, data, merge_schema=request.merge_schema)
-    return before.extended(logical, new_name)
+    return before.extend(logical, new_name)
 
 
 def header_to_check(header: Header) -> Header:

@@ -25,7 +25,7 @@ from indextables.model.actions import AddAction, LogAction, MetadataAction, Remo
 from indextables.model.conflicts import Operation
 from indextables.model.deletion_vector import vector_path
 from indextables.model.file_list import to_actions
-from indextables.model.report import Report, counted, was
+from indextables.model.report import Report, pluralize, was
 from indextables.model.schema_registry import with_mappings
 from indextables.model.snapshot import TAG_TXNS, Base, CommittedVersion, Snapshot, replay
 from indextables.operations.jobs import DRY_RUN, SUCCESS
@@ -59,7 +59,7 @@ class Salvaged(Struct, frozen=True):
         text = f"{noun} {numbers} {was(len(self.missing))} lost or cannot be read; every other version was kept. "
         if self.unnamed:
             text += (
-                f"{counted(self.unnamed, 'split')} in the store {was(self.unnamed)} left out: no version names them. "
+                f"{pluralize(self.unnamed, 'split')} in the store {was(self.unnamed)} left out: no version names them. "
             )
         return text
 
@@ -141,7 +141,7 @@ def read_what_is_left(log: TransactionLog, *, parallelism: int) -> Salvaged:
     check_read(log.store, snapshot)
     protocols.check_writable(snapshot.header.protocol, path=log.store.url)
     adds, left_out = _present(snapshot, stored)
-    named = {path for version in later for path in (*version.named, *version.released)}
+    named = {path for version in later for path in (*version.named_files, *version.released_files)}
     named |= {action.path for action in adds} | {left.path for left in left_out}
     unnamed = sum(1 for path in stored if path.endswith(".split") and path not in named) if missing else 0
     return Salvaged(snapshot, listing.newest, missing, tuple(adds), tuple(left_out), unnamed)

@@ -6,7 +6,7 @@ from functools import partial
 
 from indextables.errors import InvalidInputError
 from indextables.handle import ENGINE_INFO, TableHandle
-from indextables.log.transaction import Changes, Transaction, accepted
+from indextables.log.transaction import Changes, Transaction, accept_split
 from indextables.model.arguments import transaction_id
 from indextables.model.deletion_vector import named_paths
 from indextables.operations.restore import stored_sizes
@@ -31,7 +31,7 @@ def begin_transaction(
     return Transaction(
         changes,
         partial(_commit_existing, table) if check_splits else table.commit,
-        accept=partial(accepted, root=table.path, partition_columns=table.partition_columns),
+        accept=partial(accept_split, root=table.path, partition_columns=table.partition_columns),
         cooldown_hours=table.skip_settings.cooldown_hours,
     )
 

@@ -31,7 +31,7 @@ from indextables.model.file_list import from_actions
 from indextables.model.predicate import Comparison, In, Like, Literal, Predicate, TextMatch, columns_of
 from indextables.model.predicate.tree import leaves
 from indextables.model.pruning import may_match
-from indextables.model.report import counted
+from indextables.model.report import pluralize
 from indextables.model.retention import LogInventory, LogObject
 from indextables.model.schema import schema_from_json
 from indextables.model.snapshot import CommittedVersion, Snapshot
@@ -70,7 +70,7 @@ class MaskedRows(Struct, frozen=True):
             return ""
         hold = "holds" if self.splits == 1 else "hold"
         return (
-            f" {counted(self.splits, 'live split')} still {hold} the bytes of {counted(self.rows, 'deleted row')}, which "
+            f" {pluralize(self.splits, 'live split')} still {hold} the bytes of {pluralize(self.rows, 'deleted row')}, which "
             "no purge removes: erase(where=...) rewrites the splits without them."
         )
 
@@ -170,7 +170,7 @@ class SplitScan(Struct, frozen=True):
             raise  # nothing was learned about the file
         except (IndexTablesError, pa.ArrowException) as error:
             return trace(info, SPLIT, f"it cannot be read: {error}")
-        return trace(info, SPLIT, f"{counted(rows, 'matching row')}", rows=rows) if rows else None
+        return trace(info, SPLIT, f"{pluralize(rows, 'matching row')}", rows=rows) if rows else None
 
 
 def trace(info: ObjectInfo | LogObject, kind: str, reason: str, *, rows: int | None = None, url: str = "") -> Trace:

@@ -15,7 +15,7 @@ from indextables.config.log import CleanupSettings, RetentionSettings
 from indextables.handle import TableHandle
 from indextables.log.cleaning import policy_of
 from indextables.log.transaction_log import TransactionLog
-from indextables.model.report import Progress, Report, counted, silent, was
+from indextables.model.report import Progress, Report, pluralize, silent, was
 from indextables.model.retention import CheckpointFiles, ExpiredFile, LogInventory, RetentionPolicy, find_expired
 from indextables.operations.jobs import DRY_RUN, NO_ACTION, SUCCESS
 
@@ -104,7 +104,7 @@ def _with_checkpoint(inventory: LogInventory, version: int) -> LogInventory:
 
 def _report(planned: TruncatePlan, files: tuple[ExpiredFile, ...], *, status: str) -> TruncateReport:
     verb = "would be deleted" if status == DRY_RUN else f"{was(len(files))} deleted"
-    message = f"{counted(len(files), 'file')} of the log {verb}." if files else "There is no older version."
+    message = f"{pluralize(len(files), 'file')} of the log {verb}." if files else "There is no older version."
     if planned.damage is not None:
         rewrite_note = (
             "is written anew first" if status == DRY_RUN else f"was written anew at {planned.checkpoint_version}"

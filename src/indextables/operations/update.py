@@ -14,11 +14,11 @@ from msgspec.structs import replace
 
 from indextables.errors import InvalidInputError
 from indextables.handle import TableHandle
-from indextables.model.arguments import unexpected
+from indextables.model.arguments import argument_error
 from indextables.model.conflicts import Operation
 from indextables.model.expression import Compute, assignment
 from indextables.model.predicate import Where
-from indextables.model.report import Report, counted, was
+from indextables.model.report import Report, pluralize, was
 from indextables.model.schema import find_column
 from indextables.operations.jobs import DRY_RUN, NO_ACTION, SUCCESS
 from indextables.operations.row_change import RowChange, SplitRows, count_rows, find_split_rows
@@ -78,7 +78,7 @@ def update(
 
 def _parse_assignments(given: Mapping[str, Any], schema: pa.Schema) -> dict[str, Compute]:
     if not isinstance(given, Mapping):
-        raise unexpected("set", "a mapping of columns to values", given)
+        raise argument_error("set", "a mapping of columns to values", given)
     if not given:
         raise InvalidInputError("Nothing says what to set.", hint='Give set={"column": "expression"}.')
     computes: dict[str, Compute] = {}
@@ -107,5 +107,5 @@ def _report(table: TableHandle, rows: int, splits: int, version: int | None, *, 
     if not rows:
         return UpdateReport(table.path, NO_ACTION, rows, splits, version, "No row matches.")
     if dry_run:
-        return UpdateReport(table.path, DRY_RUN, rows, splits, version, f"{counted(rows, 'row')} would be updated.")
-    return UpdateReport(table.path, SUCCESS, rows, splits, version, f"{counted(rows, 'row')} {was(rows)} updated.")
+        return UpdateReport(table.path, DRY_RUN, rows, splits, version, f"{pluralize(rows, 'row')} would be updated.")
+    return UpdateReport(table.path, SUCCESS, rows, splits, version, f"{pluralize(rows, 'row')} {was(rows)} updated.")

@@ -23,7 +23,7 @@ from indextables.model.column_names import ColumnNames
 from indextables.model.conflicts import Operation
 from indextables.model.deletion_vector import RowSet
 from indextables.model.predicate import Predicate
-from indextables.model.report import Report, counted
+from indextables.model.report import Report, pluralize
 from indextables.model.schema import find_column, is_atomic
 from indextables.operations.incoming import Incoming, conformed, incoming
 from indextables.operations.jobs import DRY_RUN, NO_ACTION, SUCCESS
@@ -201,7 +201,7 @@ def _refuse_twice(keyed: pa.Table, keys: Sequence[str], path: str) -> None:
         first = {key: twice.column(key)[0].as_py() for key in keys}
         shown = ", ".join(f"{key} = {value!r}" for key, value in first.items())
         raise InvalidInputError(
-            f"The rows for {path} have {counted(twice.num_rows, 'key')} more than once, such as {shown}.",
+            f"The rows for {path} have {pluralize(twice.num_rows, 'key')} more than once, such as {shown}.",
             hint="Nothing was written. Leave one row per key: which of them is meant cannot be known.",
             key=first,
         )

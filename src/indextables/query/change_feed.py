@@ -228,7 +228,7 @@ class ChangeTask(Struct, frozen=True):
             old, new = split.stored_type(name), task.schema.field(name).type
             # A restoration takes a widening back; values that came in between are told as far as they fit.
             if old is not None and not is_readable_as(old, new) and not is_readable_as(new, old):
-                shown = self.plan.names.shown(name)
+                shown = self.plan.names.logical_name(name)
                 raise self._of_another_type(
                     change, f"hold {shown!r} as {type_name(old)}; in the version that is shown it is {type_name(new)}"
                 )

@@ -23,7 +23,7 @@ from indextables.errors import InvalidInputError
 from indextables.handle import TableHandle
 from indextables.log.live_files import files_in_parts
 from indextables.metrics import PROFILER, SKIPPED
-from indextables.model.arguments import text, unexpected
+from indextables.model.arguments import argument_error, text
 from indextables.model.column_names import ColumnNames, column_names
 from indextables.model.column_ranges import ColumnRange, FileRanges
 from indextables.model.predicate import Predicate, Where, all_of, bind, bound_predicate
@@ -90,7 +90,7 @@ class ScanPlan(Struct, frozen=True):
     def output_schema(self) -> pa.Schema:
         """The columns that the scan returns."""
         names = self.names
-        return pa.schema([names.logical.field(names.shown(name)) for name in self.columns])
+        return pa.schema([names.logical.field(names.logical_name(name)) for name in self.columns])
 
     def with_splits(self, splits: Sequence[SplitEntry]) -> ScanPlan:
         """Return the same scan over some of its splits."""
@@ -259,9 +259,9 @@ class _PlanParts:
     @classmethod
     def of(cls, snapshot: Snapshot, spec: StoreSpec, settings: Settings) -> _PlanParts:
         """Return the parts of a snapshot; each settings object has its own."""
-        by_settings: RecentItems[_PlanParts] | None = snapshot.derived.get(cls)
+        by_settings: RecentItems[_PlanParts] | None = snapshot.derived_values.get(cls)
         if by_settings is None:
-            by_settings = snapshot.derived.setdefault(cls, RecentItems(_SETTINGS_AT_ONCE))
+            by_settings = snapshot.derived_values.setdefault(cls, RecentItems(_SETTINGS_AT_ONCE))
         known = by_settings.get(id(settings))
         if known is None or known.settings is not settings or known.spec != spec:
             known = cls(snapshot, spec, settings)
@@ -278,7 +278,7 @@ class _PlanParts:
     def fields(self) -> QueryFields:
         """Return the columns as queries name them."""
         names = self.names
-        partition_columns = tuple(names.shown(name) for name in self.partition_columns)
+        partition_columns = tuple(names.logical_name(name) for name in self.partition_columns)
         return QueryFields.of(TableSchema(names.logical, partition_columns), names.settings(self.settings))
 
     def columns(self, columns: Sequence[str] | None) -> tuple[str, ...]:
@@ -381,7 +381,7 @@ def output_columns(schema: pa.Schema, columns: Sequence[str]) -> list[str]:
     if isinstance(columns, str):
         raise InvalidInputError(f"columns is a list of names, not the text {columns!r}.", hint=f"Write [{columns!r}].")
     if not isinstance(columns, Iterable):
-        raise unexpected("columns", "a list of names", columns)
+        raise argument_error("columns", "a list of names", columns)
     found = [find_column(schema, text("The name of a column", name)) for name in columns]
     twice = next((name for name in found if found.count(name) > 1), None)
     if twice is not None:

@@ -63,7 +63,7 @@ def fetch_indexes(task: ScanTask, columns: Sequence[str], *, strict: bool = Fals
 
     results = list(task.each(fetch))
     indexed = {name for each in results for name in each.indexed}
-    missing = [task.plan.names.shown(name) for name in columns if results and name not in indexed]
+    missing = [task.plan.names.logical_name(name) for name in columns if results and name not in indexed]
     if missing and strict:
         raise InvalidInputError(
             f"No split of {task.store.url} has an index of {', '.join(map(repr, missing))}.",

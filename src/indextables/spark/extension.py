@@ -47,7 +47,7 @@ from pyspark.sql.types import StructType
 
 from indextables.commands import Command, Session, TableName, parse
 from indextables.commands.statement import TableReference
-from indextables.errors import IndexTablesError, InvalidInputError, UnsupportedError, nearest, shown
+from indextables.errors import IndexTablesError, InvalidInputError, UnsupportedError, nearest, show_value
 from indextables.model.predicate import Predicate
 from indextables.model.predicate.tokens import (
     block_comment_end,
@@ -162,7 +162,7 @@ def wrong_operand(sql: str, why: str) -> str | None:
         column = "*" if everywhere or first is None else sql[words[first].start : words[index - 1].end]
         call = f"{EVERYWHERE[operator.upper]}(" if column == "*" else f"{function}({column}, "
         return (
-            f"{operator.text} needs a text in quotes on its right, and there is {shown(operand.text)}. "
+            f"{operator.text} needs a text in quotes on its right, and there is {show_value(operand.text)}. "
             f"Write {column} {operator.text} 'words'; for a text that is computed: {call}concat('wo', 'rds')). "
             "It must not depend on a row."
         )
@@ -198,7 +198,7 @@ def correct_operator(sql: str, why: str) -> str | None:
             if first is not None and not everywhere:
                 column = sql[words[first].start : words[index - 1].end]
             text = sql[words[index + length].start : end]
-            return f"There is no operator {shown(written)}. Write {column} {operator} {text}."
+            return f"There is no operator {show_value(written)}. Write {column} {operator} {text}."
     return None
 
 

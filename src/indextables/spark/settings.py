@@ -28,7 +28,7 @@ from indextables.config import PREFIX, REGISTRY, VERSION, is_setting
 from indextables.config.indexing import TIME_ZONE
 from indextables.config.registry import is_news
 from indextables.errors import NotFoundError, UnknownOptionError, UnsupportedError
-from indextables.model.arguments import unexpected
+from indextables.model.arguments import argument_error
 from indextables.model.report import Report
 
 logger = logging.getLogger(__name__)
@@ -152,7 +152,7 @@ def source_options(
 def session_of(df: DataFrame) -> SparkSession:
     """Return the session of a DataFrame; anything else cannot be written."""
     if not isinstance(df, DataFrame):
-        raise unexpected("df", "a Spark DataFrame", df, hint="Make one with spark.createDataFrame(...).")
+        raise argument_error("df", "a Spark DataFrame", df, hint="Make one with spark.createDataFrame(...).")
     return df.sparkSession
 
 

@@ -243,7 +243,7 @@ def task_splits(df: DataFrame, plan: RowWrite, settings: Mapping[str, object]) -
     table = (plan.new_metadata or plan.table).configuration
     spreading = config.resolve(options=settings, table=table).group(SparkWriteSettings)
     names = column_names(plan.schema_json)
-    with spread(df, [names.shown(name) for name in plan.partition_columns], spreading) as rows:
+    with spread(df, [names.logical_name(name) for name in plan.partition_columns], spreading) as rows:
         return _run_tasks(df.sparkSession, rows, plan)
 
 

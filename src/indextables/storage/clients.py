@@ -252,12 +252,12 @@ def load_provider(dotted: str, settings: Mapping[str, object] | None = None) -> 
     if settings and not told:
         say_unread(settings, f"{dotted} has no parameter `settings`")
     if isinstance(attribute, type):
-        return _made(attribute, told, dotted)
+        return _make_provider(attribute, told, dotted)
     # Not a partial: the repr of one shows its arguments, and a token may be among them.
     return (lambda: attribute(**told)) if told else cast(Callable[[], Any], attribute)
 
 
-def _made(provider: Callable[..., Any], told: Mapping[str, Any], dotted: str) -> Callable[[], Any]:
+def _make_provider(provider: Callable[..., Any], told: Mapping[str, Any], dotted: str) -> Callable[[], Any]:
     try:
         made: Callable[[], Any] = provider(**told)
         return made

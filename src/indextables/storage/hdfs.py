@@ -135,7 +135,7 @@ class HdfsStore:
         full = self._full(path)
         if self._status(path, full) is not None:
             return PutOutcome.EXISTS
-        with self._staged(path, full, [data]) as temp:
+        with self._stage(path, full, [data]) as temp:
             try:
                 self._client.rename(temp, full, False)
             except FileExistsError:
@@ -168,9 +168,9 @@ class HdfsStore:
 
     def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectInfo]:
         """List files at or below the folder, sorted; folders are read one by one."""
-        return self._listed(check_folder(prefix), start_after or "")
+        return self._list_entries(check_folder(prefix), start_after or "")
 
-    def unfinished(self) -> Iterator[ObjectInfo]:
+    def list_unfinished(self) -> Iterator[ObjectInfo]:
         """List temporary files of finished or running writers, for a purge with a minimum age."""
         for status in self._statuses(self._root or "/", recursive=True):
             if not status.isdir and _is_temporary(status.path):
@@ -212,7 +212,7 @@ class HdfsStore:
             except FileNotFoundError:
                 return []
 
-    def _listed(self, folder: str, start_after: str) -> Iterator[ObjectInfo]:
+    def _list_entries(self, folder: str, start_after: str) -> Iterator[ObjectInfo]:
         base = f"{self._root}/"
         full = (base + folder).rstrip("/") or "/"
         entries = []
@@ -223,17 +223,17 @@ class HdfsStore:
                 entries.append((path, status))
         for path, status in sorted(entries, key=itemgetter(0)):
             if status.isdir:
-                yield from self._listed(path[:-1], start_after)
+                yield from self._list_entries(path[:-1], start_after)
             elif not _is_temporary(path):
                 yield self._info(status)
 
     def _replace(self, path: str, parts: Iterable[bytes]) -> None:
         full = self._full(path)
-        with self._staged(path, full, parts) as temp, self._request("write", path):
+        with self._stage(path, full, parts) as temp, self._request("write", path):
             self._client.rename(temp, full, True)
 
     @contextmanager
-    def _staged(self, path: str, full: str, parts: Iterable[bytes]) -> Iterator[str]:
+    def _stage(self, path: str, full: str, parts: Iterable[bytes]) -> Iterator[str]:
         """Provide a complete temporary file next to the target, deleted at the end of the block."""
         from hdfs_native import WriteOptions  # noqa: PLC0415 (an extra)
 

@@ -190,7 +190,7 @@ class LocalStore:
         if os.path.lexists(full):
             return PutOutcome.EXISTS
         try:
-            with self._staged(path, full, lambda file: _write_all(file, data)) as temp:
+            with self._stage(path, full, lambda file: _write_all(file, data)) as temp:
                 _drop_checksum(full)
                 return self._link(path, temp, full)
         except OSError as error:
@@ -225,7 +225,7 @@ class LocalStore:
         folder = check_folder(prefix)
         return list_files(self._root, folder, start_after or "", partial(self._failure, "list", folder))
 
-    def unfinished(self) -> Iterator[ObjectInfo]:
+    def list_unfinished(self) -> Iterator[ObjectInfo]:
         """List temporary files of finished or running writers, for a purge with a minimum age."""
         try:
             yield from list_unfinished(self._root)
@@ -267,7 +267,7 @@ class LocalStore:
     def _replace(self, path: str, fill: Callable[[BinaryIO], None]) -> None:
         full = self._full(path)
         try:
-            with self._staged(path, full, fill) as temp, _folder_descriptor(os.path.dirname(full)) as folder:
+            with self._stage(path, full, fill) as temp, _folder_descriptor(os.path.dirname(full)) as folder:
                 _drop_checksum(full)
                 os.replace(temp, full)
                 os.fsync(folder)
@@ -300,7 +300,7 @@ class LocalStore:
         return PutOutcome.CREATED
 
     @contextmanager
-    def _staged(self, path: str, full: str, fill: Callable[[BinaryIO], None]) -> Iterator[str]:
+    def _stage(self, path: str, full: str, fill: Callable[[BinaryIO], None]) -> Iterator[str]:
         """Provide a complete, synced temporary file next to the target, deleted at the end of the
         block.
         """
@@ -383,7 +383,7 @@ class Turn:
                 handle = os.open(folder, os.O_RDONLY)
             except OSError:
                 return False
-            if _locked(handle, time.monotonic() + TURN_SECONDS):
+            if _lock_until(handle, time.monotonic() + TURN_SECONDS):
                 self._handle = handle
             else:
                 os.close(handle)
@@ -397,7 +397,7 @@ class Turn:
             os.close(handle)
 
 
-def _locked(handle: int, until: float) -> bool:
+def _lock_until(handle: int, until: float) -> bool:
     while True:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct
 
 from indextables.errors import InvalidInputError
-from indextables.model.arguments import unexpected
+from indextables.model.arguments import argument_error
 from indextables.model.values import NULL_PARTITION, escape, folder_value, unescape
 
 # An empty, `.` or `..` segment leads out of the root; control characters and, on Azure, `\` cannot be kept in a name.
@@ -87,7 +87,7 @@ class Location(Struct, frozen=True):
 def parse_location(url: str | os.PathLike[str]) -> Location:
     """Parse a local path or a URL. The path of a remote URL is not unescaped; that of `file://` is."""
     if not isinstance(url, str | os.PathLike):
-        raise unexpected("The path of a table", "a text or a pathlib.Path", url)
+        raise argument_error("The path of a table", "a text or a pathlib.Path", url)
     text = os.fspath(url)
     if not text:
         raise InvalidInputError("The path of the table is empty.", hint="Give a local path or a URL.")

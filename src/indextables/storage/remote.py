@@ -83,12 +83,12 @@ class _ForkGuard:
         self.used = False
         self.used_before_fork = False
 
-    def forked(self) -> None:
+    def mark_forked(self) -> None:
         self.used_before_fork = self.used
 
 
 _guard = _ForkGuard()
-os.register_at_fork(after_in_child=_guard.forked)
+os.register_at_fork(after_in_child=_guard.mark_forked)
 
 
 def note_use(url: str) -> None:
@@ -135,7 +135,7 @@ class Failure(Struct, frozen=True):
         return self.code in _NO_CONTAINER
 
     @property
-    def throttled(self) -> bool:
+    def is_throttled(self) -> bool:
         """Whether the store asked to slow down."""
         return self.status == 429 or self.code in _SLOW_DOWN
 
@@ -151,7 +151,7 @@ class Failure(Struct, frozen=True):
         """Whether the store refused the only request. After a repeat an earlier one may have taken
         effect.
         """
-        return self.retries == 0 and not (self.throttled or self.unavailable)
+        return self.retries == 0 and not (self.is_throttled or self.unavailable)
 
     def without_container(self) -> Failure:
         """Return the failure with its 404 as a missing container: an object need not exist to be
@@ -172,7 +172,7 @@ def read_failure(error: BaseException, secrets: Iterable[str]) -> Failure:
         status=number,
         code=code,
         retries=int(retries[1]) if retries else 0,
-        reason=_hidden(_reason(summary, text), secrets),
+        reason=_hide_secrets(_reason(summary, text), secrets),
         missing=isinstance(error, FileNotFoundError) or number == 404,
         exists=isinstance(error, (AlreadyExistsError, PreconditionError)),
         denied=isinstance(error, (PermissionDeniedError, UnauthenticatedError))
@@ -193,7 +193,7 @@ def to_error(failure: Failure, *, verb: str, url: str, path: str) -> IndexTables
         return NotFoundError(f"There is no object {place}.", **context)
     if failure.denied:
         return AccessDeniedError(message, **context)
-    if failure.throttled:
+    if failure.is_throttled:
         return ThrottledError(message, **context)
     if failure.status == 416 or "Wanted range" in failure.reason:
         return BadFileError(f"{place} is shorter than the range that was asked for.", **context)
@@ -216,7 +216,7 @@ def _reason(summary: str, text: str) -> str:
     return f"{answer[:400].rstrip(' .')}{repeated}."
 
 
-def _hidden(line: str, secrets: Iterable[str]) -> str:
+def _hide_secrets(line: str, secrets: Iterable[str]) -> str:
     """Return a text without secrets and signatures."""
     line = _SIGNATURE.sub(r"\1<hidden>", line)
     for secret in secrets:
@@ -361,7 +361,7 @@ class RemoteStore:
 
     def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectInfo]:
         """List objects at or below the folder, sorted, one page of the store at a time."""
-        listed = self._listed(check_folder(prefix), start_after or "")
+        listed = self._list_objects(check_folder(prefix), start_after or "")
         if not self._sorts:
             yield from sorted(listed, key=lambda info: info.path)
             return
@@ -373,7 +373,7 @@ class RemoteStore:
             last = info.path
             yield info
 
-    def unfinished(self) -> Iterator[ObjectInfo]:
+    def list_unfinished(self) -> Iterator[ObjectInfo]:
         """Return nothing: an object appears when it is complete, and the service removes parts of
         uploads.
         """
@@ -405,7 +405,7 @@ class RemoteStore:
         self._container_exists = True
         return answer
 
-    def _listed(self, folder: str, start_after: str) -> Iterator[ObjectInfo]:
+    def _list_objects(self, folder: str, start_after: str) -> Iterator[ObjectInfo]:
         within = (self._base + folder).rstrip("/")
         # obstore reads the offset as a path; one that is none (it may end in a slash) is left to the filter below.
         offset = self._base + start_after if start_after and is_path(start_after) else None
@@ -434,7 +434,7 @@ class RemoteStore:
         not show it.
         """
         if not self._container_exists:
-            next(self._listed("", ""), None)
+            next(self._list_objects("", ""), None)
 
     def _info(self, meta: Any) -> ObjectInfo:
         modified_ms = round(meta["last_modified"].timestamp() * 1000)

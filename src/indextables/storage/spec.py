@@ -51,32 +51,32 @@ class MeteredStore:
 
     def get(self, path: str) -> bytes:
         """See `Store.get`."""
-        return self._asked("get", lambda: self.inner.get(path), len)
+        return self._measure("get", lambda: self.inner.get(path), len)
 
     def get_range(self, path: str, start: int, length: int) -> bytes:
         """See `Store.get_range`."""
-        return self._asked("get_range", lambda: self.inner.get_range(path, start, length), len)
+        return self._measure("get_range", lambda: self.inner.get_range(path, start, length), len)
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """See `Store.get_ranges`."""
-        return self._asked("get_ranges", lambda: self.inner.get_ranges(path, ranges), lambda r: sum(map(len, r)))
+        return self._measure("get_ranges", lambda: self.inner.get_ranges(path, ranges), lambda r: sum(map(len, r)))
 
     def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
         """See `Store.put_if_absent`."""
-        return self._asked("put_if_absent", lambda: self.inner.put_if_absent(path, data), lambda _: len(data))
+        return self._measure("put_if_absent", lambda: self.inner.put_if_absent(path, data), lambda _: len(data))
 
     def put(self, path: str, data: bytes) -> None:
         """See `Store.put`."""
-        self._asked("put", lambda: self.inner.put(path, data), lambda _: len(data))
+        self._measure("put", lambda: self.inner.put(path, data), lambda _: len(data))
 
     def put_file(self, path: str, source: Path) -> None:
         """See `Store.put_file`."""
         size = source.stat().st_size if source.is_file() else 0  # the store says what is wrong with what is no file
-        self._asked("put_file", lambda: self.inner.put_file(path, source), lambda _: size)
+        self._measure("put_file", lambda: self.inner.put_file(path, source), lambda _: size)
 
     def head(self, path: str) -> ObjectInfo | None:
         """See `Store.head`."""
-        return self._asked("head", lambda: self.inner.head(path))
+        return self._measure("head", lambda: self.inner.head(path))
 
     def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectInfo]:
         """See `Store.list`. Only the time of the listing is counted, not that of its consumer."""
@@ -99,19 +99,19 @@ class MeteredStore:
             if not ended:
                 METRICS.count("store_failures_total", self.url, self._kind, "list")
 
-    def unfinished(self) -> Iterator[ObjectInfo]:
+    def list_unfinished(self) -> Iterator[ObjectInfo]:
         """See `Store.unfinished`."""
-        return self.inner.unfinished()
+        return self.inner.list_unfinished()
 
     def delete(self, paths: Iterable[str | ObjectInfo]) -> None:
         """See `Store.delete`."""
-        self._asked("delete", lambda: self.inner.delete(paths))
+        self._measure("delete", lambda: self.inner.delete(paths))
 
     def local_path(self, path: str) -> Path | None:
         """See `Store.local_path`."""
         return self.inner.local_path(path)
 
-    def _asked(self, verb: str, ask: Callable[[], T], size: Callable[[T], int] | None = None) -> T:
+    def _measure(self, verb: str, ask: Callable[[], T], size: Callable[[T], int] | None = None) -> T:
         labels, began = (self.inner.url, self._kind, verb), time.perf_counter()
         try:
             answer = ask()

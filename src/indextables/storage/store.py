@@ -119,7 +119,7 @@ class Store(Protocol):
         """
         ...
 
-    def unfinished(self) -> Iterator[ObjectInfo]:
+    def list_unfinished(self) -> Iterator[ObjectInfo]:
         """List leftovers of running or dead writers that no listing contains; none where objects
         appear whole.
         """

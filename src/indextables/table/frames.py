@@ -70,7 +70,7 @@ def parquet_view(table: TableHandle, directory: Path) -> ParquetView:
         aside.mkdir(parents=True)
         for number, entry in enumerate(plan.splits):
             folder = aside / partition_folder(
-                {plan.names.shown(name): entry.partition_values.get(name) for name in plan.partition_columns}
+                {plan.names.logical_name(name): entry.partition_values.get(name) for name in plan.partition_columns}
             )
             folder.mkdir(parents=True, exist_ok=True)
             split_rows, is_copy = _plain_file(task, entry, folder / f"part-{number:05d}.parquet")
@@ -94,7 +94,7 @@ def _plain_file(task: ScanTask, entry: SplitEntry, target: Path) -> tuple[int, b
     if source is not None and split.mask is None and same:
         _copy(source, target)
         return split.num_rows, True
-    shown = pa.schema([names.logical.field(names.shown(name)) for name in body.names]).remove_metadata()
+    shown = pa.schema([names.logical.field(names.logical_name(name)) for name in body.names]).remove_metadata()
     with pq.ParquetWriter(target, shown, compression="zstd") as writer:
         for batch in split.iter_rows(columns=body.names):
             writer.write_batch(names.to_logical(batch).cast(shown))

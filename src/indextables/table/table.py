@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import pyarrow as pa
 
-from indextables.errors import InvalidInputError, shown
+from indextables.errors import InvalidInputError, show_value
 from indextables.handle import ENGINE_INFO, TableHandle, older_snapshot, open_log, version_of
 from indextables.inspect import figures, inspection
 from indextables.log.checkpoint.state_writer import Compact
@@ -672,7 +672,7 @@ class Table:
 
     def __contains__(self, row: object) -> bool:
         if isinstance(row, str):
-            message = f"{shown(row)} is no row, and a table holds rows."
+            message = f"{show_value(row)} is no row, and a table holds rows."
             raise InvalidInputError(message, hint="Its columns are t.schema.names; a word is looked for by t.search().")
         return any(row == one for one in self)
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import replace
 
-from indextables.errors import InvalidInputError, shown
+from indextables.errors import InvalidInputError, show_value
 from indextables.inspect.figures import column_figures
 from indextables.query.aggregate.result import aggregate_table
 from indextables.query.aggregate.spec import fixed_micros
@@ -72,7 +72,7 @@ class HighlightStyle(Struct, frozen=True):
     def parse(cls, given: Mapping[str, Any], where: str) -> HighlightStyle:
         """Parse the options of one highlight."""
         if given.get("require_field_match", True) is not True:
-            raise refuse(f"require_field_match {shown(given['require_field_match'])} in {where}", known=["true"])
+            raise refuse(f"require_field_match {show_value(given['require_field_match'])} in {where}", known=["true"])
         fragments, length = _count(given, "number_of_fragments", 1), _count(given, "fragment_size", 100)
         if fragments > 1:
             raise refuse(f"number_of_fragments {fragments} in {where}", known=["0", "1"])
@@ -106,7 +106,9 @@ def _tag(tags: Any, default: str) -> str:
     if tags is None:
         return default
     if not isinstance(tags, list) or not tags or not all(isinstance(tag, str) for tag in tags):
-        raise InvalidInputError(f"Tags of a highlight are a list of texts, not {shown(tags)}.", hint='Write ["<b>"].')
+        raise InvalidInputError(
+            f"Tags of a highlight are a list of texts, not {show_value(tags)}.", hint='Write ["<b>"].'
+        )
     return str(tags[0])
 
 
@@ -258,7 +260,9 @@ class ElasticSearch:
                     body = options(entry, ["field", "format"], f"{key}")
                 pattern = body.get("field")
                 if not isinstance(pattern, str):
-                    raise InvalidInputError(f"{key} has {shown(entry)}, which names no column.", hint='Write ["ts"].')
+                    raise InvalidInputError(
+                        f"{key} has {show_value(entry)}, which names no column.", hint='Write ["ts"].'
+                    )
                 names = [n for n in self.table.schema.names if fnmatchcase(n, pattern)]
                 if not names and not _is_pattern(pattern):
                     names = [self.dsl.column(pattern)]
@@ -302,7 +306,7 @@ class ElasticSearch:
         some, without = ([p] if isinstance(p, str) else p for p in (keep, drop))
         if not all(isinstance(part, list) and all(isinstance(p, str) for p in part) for part in (some, without)):
             hint = 'Write ["ts", "mess*"], or false.'
-            raise InvalidInputError(f"_source is no list of columns: {shown(source)}.", hint=hint)
+            raise InvalidInputError(f"_source is no list of columns: {show_value(source)}.", hint=hint)
         for pattern in (*some, *without):
             if not _is_pattern(pattern) and pattern not in names:
                 self.dsl.column(pattern)
@@ -350,7 +354,7 @@ def _check_plain_keys(given: Mapping[str, Any]) -> None:
     fault = next((message for message, is_fault in faults.items() if is_fault), None)
     if fault is not None:
         value = given[fault.partition(" ")[0]]
-        raise InvalidInputError(f"{fault}, not {shown(value)}.", hint="Leave it out.")
+        raise InvalidInputError(f"{fault}, not {show_value(value)}.", hint="Leave it out.")
 
 
 def _is_pattern(name: str) -> bool:

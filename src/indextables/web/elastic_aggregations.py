@@ -16,7 +16,7 @@ import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import replace
 
-from indextables.errors import InvalidInputError, shown
+from indextables.errors import InvalidInputError, show_value
 from indextables.model.values import parse_moment
 from indextables.query.aggregate.result import hashable
 from indextables.query.aggregate.spec import fixed_micros
@@ -94,13 +94,13 @@ def _nodes(
         inner = [body.pop(key) for key in inner_keys]
         meta = body.pop("meta", None)
         if len(body) != 1 or len(inner) > 1:
-            message = f"The aggregation {shown(name)} needs exactly one kind, and its aggs once."
+            message = f"The aggregation {show_value(name)} needs exactly one kind, and its aggs once."
             raise InvalidInputError(message, hint=f"Known: {', '.join(_SETTINGS)}.")
         kind, settings = next(iter(body.items()))
         if kind not in _SETTINGS:
             raise refuse(str(kind), known=list(_SETTINGS))
         if meta is not None and not isinstance(meta, Mapping):
-            raise InvalidInputError(f"meta of {shown(name)} must be an object.", hint='Write {"any": "thing"}.')
+            raise InvalidInputError(f"meta of {show_value(name)} must be an object.", hint='Write {"any": "thing"}.')
         if inner and kind not in _BUCKETS:
             raise refuse(f"{inner_keys[0]} in {name}, which is {kind},")
         number = next(numbers)
@@ -136,10 +136,10 @@ def _own_settings(node: AggregationNode, dsl: QueryDsl) -> tuple[dict[str, Any],
     for key in ("keyed", "show_term_doc_count_error"):
         value = own.pop(key, False)
         if not isinstance(value, bool) or (value and key != "keyed"):
-            raise refuse(f"{key} {shown(value)} in {name}")
+            raise refuse(f"{key} {show_value(value)} in {name}")
     threshold = own.pop("precision_threshold", 0)  # the count is exact, whatever the threshold
     if not isinstance(threshold, int) or isinstance(threshold, bool) or threshold < 0:
-        raise refuse(f"precision_threshold {shown(threshold)} in {name}")
+        raise refuse(f"precision_threshold {show_value(threshold)} in {name}")
     if node.kind == "terms":
         if own.get("min_doc_count", 1) == 0:
             raise refuse(f"min_doc_count 0 in {name}", known=["min_doc_count 1"])
@@ -173,7 +173,7 @@ def _set_interval(own: dict[str, Any], name: str) -> None:
         own["fixed_interval" if fixed_micros(str(interval)) else "calendar_interval"] = str(interval)
     fixed = own.get("fixed_interval")
     if fixed is not None and fixed_micros(str(fixed)) is None:
-        raise InvalidInputError(f"{shown(fixed)} is no interval.", hint="Write 30s, 5m, 1h or 7d.")
+        raise InvalidInputError(f"{show_value(fixed)} is no interval.", hint="Write 30s, 5m, 1h or 7d.")
 
 
 def _bounds(value: Any, dsl: QueryDsl, name: str, *, is_time: bool) -> dict[str, Any]:
@@ -195,7 +195,9 @@ def _moment_text(value: Any, dsl: QueryDsl, name: str) -> str:
             moment = parse_moment(text, dsl.now)
     except (ValueError, OverflowError):
         hint = "Write milliseconds since 1970, or a time such as 2026-11-01T12:00:00Z or now-1d."
-        raise InvalidInputError(f"{shown(value)} in extended_bounds of {name!r} is not a time.", hint=hint) from None
+        raise InvalidInputError(
+            f"{show_value(value)} in extended_bounds of {name!r} is not a time.", hint=hint
+        ) from None
     return moment.isoformat()
 
 
@@ -211,7 +213,7 @@ def _ranges(node: AggregationNode) -> list[dict[str, Any]]:
         for end in ("from", "to"):
             value = span.get(end, 0)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-                raise refuse(f"{end} {shown(value)} of a range in {node.name}")
+                raise refuse(f"{end} {show_value(value)} of a range in {node.name}")
         spans.append(span)
 
     def place(span: Mapping[str, Any]) -> tuple[float, float]:

@@ -15,7 +15,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from indextables.errors import AccessDeniedError, shown
+from indextables.errors import AccessDeniedError, show_value
 from indextables.web.explorer import POLICY
 from indextables.web.http_answers import PRODUCT, READ_ONLY, json_answer
 from indextables.web.svg import element, join_markup, text
@@ -56,7 +56,7 @@ class Guard:
         known = secrets.compare_digest(secret.encode("utf-8", "surrogateescape"), self._token) and bool(slash)
         by_header = self._headers and not known and self._is_authorized(Headers(scope=scope).get("authorization", ""))
         if self._names and name not in self._names:
-            await self._refuse(403, f"The host {shown(name)} is not this machine.")(scope, receive, send)
+            await self._refuse(403, f"The host {show_value(name)} is not this machine.")(scope, receive, send)
             return
         if not (known or by_header):
             await self._refuse(401 if self._headers else 403, "The token is missing or wrong.")(scope, receive, send)

@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 from msgspec import Struct
 
-from indextables.errors import InvalidInputError, shown
+from indextables.errors import InvalidInputError, show_value
 from indextables.model.schema import SCORE
 from indextables.query.search import PageEnd
 from indextables.splits.index.mapping import is_text
@@ -192,5 +192,5 @@ def _parse_value(value: Any, kind: pa.DataType) -> Any:
 
 
 def _wrong_value(value: Any, column: str, expected: str) -> InvalidInputError:
-    message = f"search_after has {shown(value)} for {column!r}, which is not {expected}."
+    message = f"search_after has {show_value(value)} for {column!r}, which is not {expected}."
     return InvalidInputError(message, hint="Give the sort values of the last hit as they were.", column=column)

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from indextables.errors import IndexTablesError, NotFoundError, shown
+from indextables.errors import IndexTablesError, NotFoundError, show_value
 from indextables.web.explorer import status_of
 from indextables.web.layout import frame, problem, summary
 from indextables.web.svg import element, text
@@ -87,7 +87,7 @@ def _unknown_address(request: Request, error: Exception) -> NotFoundError:
         allowed = None
     path = request.url.path
     if allowed is None:
-        message = f"There is nothing at {shown(path)}."
+        message = f"There is nothing at {show_value(path)}."
     else:
         message = f"{path} is not for {request.method}."
     hint = "Check the address." if allowed is None else f"It is for {allowed}."

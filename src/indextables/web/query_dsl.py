@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 from msgspec.structs import replace
 
-from indextables.errors import InvalidInputError, QuerySyntaxError, nearest, shown
+from indextables.errors import InvalidInputError, QuerySyntaxError, nearest, show_value
 from indextables.model.values import parse_float
 from indextables.splits.index.analyzers import analyze
 from indextables.splits.index.mapping import query_tokenizer
@@ -51,7 +51,9 @@ def refuse(what: str, *, known: Sequence[str] = ()) -> InvalidInputError:
 def options(given: Any, known: Sequence[str], where: str) -> dict[str, Any]:
     """Return the options of a part; unknown ones raise an error."""
     if not isinstance(given, Mapping):
-        raise InvalidInputError(f"{where} must be an object, not {shown(given)}.", hint=f"Known: {', '.join(known)}.")
+        raise InvalidInputError(
+            f"{where} must be an object, not {show_value(given)}.", hint=f"Known: {', '.join(known)}."
+        )
     unknown = next((key for key in given if key not in known), None)
     if unknown is not None:
         near = nearest(str(unknown), known)
@@ -385,7 +387,7 @@ def _combine(words: tuple[tree.Query, ...], given: Mapping[str, Any]) -> tree.Qu
         return tree.Bool(must_not=(tree.AllRows(),))
     operator = str(given.get("operator", "or")).lower()
     if operator not in ("and", "or"):
-        raise refuse(f"operator {shown(operator)}", known=["and", "or"])
+        raise refuse(f"operator {show_value(operator)}", known=["and", "or"])
     if operator == "and":
         return tree.all_of(words)
     minimum = _minimum(given.get("minimum_should_match"), len(words))
@@ -414,7 +416,7 @@ def _boost(query: tree.Query, given: Mapping[str, Any]) -> tree.Query:
     boost = given.get("boost", 1)
     if not isinstance(boost, int | float) or isinstance(boost, bool) or not 0 <= boost <= MAX_WEIGHT:
         raise InvalidInputError(
-            f"A boost is a number from 0 to {MAX_WEIGHT:g}, not {shown(boost)}.", hint="Leave it out."
+            f"A boost is a number from 0 to {MAX_WEIGHT:g}, not {show_value(boost)}.", hint="Leave it out."
         )
     if boost == 1:
         return query
@@ -446,7 +448,7 @@ def _single(value: Any, where: str) -> str | int | float:
         hint = "Search rows without a value by exists in must_not."
     else:
         hint = "Name one value, or use terms."
-    raise InvalidInputError(f"{where} needs a value, not {shown(value)}.", hint=hint)
+    raise InvalidInputError(f"{where} needs a value, not {show_value(value)}.", hint=hint)
 
 
 def _whole_option(given: Mapping[str, Any], key: str, default: int) -> int:
@@ -456,7 +458,7 @@ def _whole_option(given: Mapping[str, Any], key: str, default: int) -> int:
     else:
         digits = ""
     if not (digits.isascii() and digits.isdigit() and len(digits) < 10):
-        raise InvalidInputError(f"{key} is a whole number from 0 up, not {shown(value)}.", hint="Leave it out.")
+        raise InvalidInputError(f"{key} is a whole number from 0 up, not {show_value(value)}.", hint="Leave it out.")
     return int(digits)
 
 
@@ -464,7 +466,7 @@ def _weight(text: str, field: str) -> float:
     try:
         return parse_float(text)
     except ValueError:
-        raise InvalidInputError(f"The weight of {shown(field)} is not a number.", hint="Write title^3.") from None
+        raise InvalidInputError(f"The weight of {show_value(field)} is not a number.", hint="Write title^3.") from None
 
 
 def _scale(text: Any, field: Any) -> int | None:
@@ -483,7 +485,7 @@ def _check_operators(pattern: str, flags: Any) -> None:
     them.
     """
     if flags not in ("ALL", "NONE"):
-        raise refuse(f"flags {shown(flags)}", known=["ALL", "NONE"])
+        raise refuse(f"flags {show_value(flags)}", known=["ALL", "NONE"])
     own = re.search(r'(?<!\\)(?:\\\\)*([~#@&<"])', re.sub(r"\[[^\]]*\]", "", pattern))
     if own is not None and flags == "ALL":
         hint = f'Write it as [{own[1]}], or give "flags": "NONE".'
@@ -524,7 +526,9 @@ def _moment(value: Any, scale: int | None) -> Any:
     try:
         moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=int(value) * 1_000_000 // scale)
     except OverflowError:
-        raise InvalidInputError(f"{shown(value)} is outside the years 1 to 9999.", hint="Check its unit.") from None
+        raise InvalidInputError(
+            f"{show_value(value)} is outside the years 1 to 9999.", hint="Check its unit."
+        ) from None
     return moment.isoformat()
 
 

@@ -23,7 +23,7 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp
 
 from indextables.config import VERSION
-from indextables.errors import IndexTablesError, InvalidInputError, NotFoundError, shown
+from indextables.errors import IndexTablesError, InvalidInputError, NotFoundError, show_value
 from indextables.metrics import METRICS
 from indextables.web.elastic import ElasticSearch
 from indextables.web.explorer import Explorer, Limits
@@ -242,7 +242,7 @@ class Service:
                 if isinstance(names, list) and all(isinstance(name, str) for name in names):
                     names = ",".join(names)
                 if not isinstance(names, str):
-                    raise InvalidInputError(f"index is not a name: {shown(names)}.", hint="Name one table.")
+                    raise InvalidInputError(f"index is not a name: {show_value(names)}.", hint="Name one table.")
                 answers.append({**self._open(names).search(body), "status": 200})
             except IndexTablesError as error:
                 answers.append(elastic_error(error))
@@ -260,7 +260,9 @@ class Service:
         fields = options(body, ["fields"], "the request").get("fields") or request.query_params.get("fields", "*")
         patterns = fields.split(",") if isinstance(fields, str) else fields
         if not isinstance(patterns, list) or not all(isinstance(pattern, str) for pattern in patterns):
-            raise InvalidInputError(f"fields is not a list of names: {shown(fields)}.", hint='Write ["ts", "mess*"].')
+            raise InvalidInputError(
+                f"fields is not a list of names: {show_value(fields)}.", hint='Write ["ts", "mess*"].'
+            )
         found = self._matching(request.path_params.get("index", "_all"))
         caps: dict[str, dict[str, Any]] = {}
         for shown_table in found:
@@ -393,7 +395,7 @@ def _read_arguments(request: Request, body: Mapping[str, Any], *known: str) -> d
             hint = f"Known: {', '.join(known)}."
         else:
             hint = "This address takes no arguments."
-        raise InvalidInputError(f"{shown(unknown)} is not known here.", hint=hint, part=unknown)
+        raise InvalidInputError(f"{show_value(unknown)} is not known here.", hint=hint, part=unknown)
     return found
 
 
@@ -401,7 +403,7 @@ def _text(given: Mapping[str, Any], key: str) -> str | None:
     """Return a text argument, or None if it is missing or empty."""
     value = given.get(key)
     if value is not None and not isinstance(value, str):
-        raise InvalidInputError(f"{key} must be a text, not {shown(value)}.", hint="Write it in quotes.", key=key)
+        raise InvalidInputError(f"{key} must be a text, not {show_value(value)}.", hint="Write it in quotes.", key=key)
     return value or None
 
 
@@ -411,7 +413,9 @@ def _texts(given: Mapping[str, Any], key: str) -> str | list[str] | None:
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return value or None
     if isinstance(value, list):
-        raise InvalidInputError(f"{key} must hold texts, not {shown(value)}.", hint="Write them in quotes.", key=key)
+        raise InvalidInputError(
+            f"{key} must hold texts, not {show_value(value)}.", hint="Write them in quotes.", key=key
+        )
     return _text(given, key)
 
 
@@ -430,7 +434,7 @@ def _whole(given: Mapping[str, Any], key: str, default: int | None = None) -> in
     else:
         digits = ""
     if not (digits.isascii() and digits.isdigit() and len(digits) <= 15):
-        message = f"{key}={shown(value)} is not a whole number from 0 to 999,999,999,999,999."
+        message = f"{key}={show_value(value)} is not a whole number from 0 to 999,999,999,999,999."
         raise InvalidInputError(message, hint="Give digits alone.", key=key)
     return int(digits)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from indextables.errors import shown
+from indextables.errors import show_value
 from indextables.web.query_dsl import refuse
 
 _ISO = ("strict_date_optional_time_nanos", "strict_date_optional_time", "date_optional_time", "iso8601")
@@ -35,7 +35,7 @@ class TimeFormat(Struct, frozen=True):
         parts = tuple(match[0] for match in matches)
         known = all(m[2] is None or m[0] in _LETTERS or m[0] in ("SSS", "XXX", "X", "Z") for m in matches)
         if not parts or "".join(parts) != first or not known:
-            raise refuse(f"{what}: {shown(text)}", known=[*_EPOCH, *_ISO, "yyyy-MM-dd HH:mm:ss.SSS"])
+            raise refuse(f"{what}: {show_value(text)}", known=[*_EPOCH, *_ISO, "yyyy-MM-dd HH:mm:ss.SSS"])
         return cls(parts=parts)
 
     def text(self, value: dt.date) -> str:

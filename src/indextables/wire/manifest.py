@@ -278,7 +278,7 @@ class EntryField(Struct, frozen=True):
         return "".join(f"_{c.lower()}" if c.isupper() else c for c in self.name)
 
     @property
-    def required(self) -> bool:
+    def is_required(self) -> bool:
         """Whether a file without this field cannot be read."""
         return self.default is _REQUIRED
 
@@ -499,7 +499,7 @@ def _fields_to_read(container: Container, column_names: Sequence[str], path: str
     present = [field.get("name") for field in container.schema["fields"] if isinstance(field, dict)]
     fields = [_BY_COLUMN[column] for column in column_names]
     for field in fields:
-        if field.required and field.name not in present:
+        if field.is_required and field.name not in present:
             raise BadFileError(f"{path} has no field {field.name!r}: it is not a manifest.", path=path)
     names = {field.name for field in fields}
     if "partition_values" in column_names:
@@ -535,7 +535,7 @@ def _read(data: bytes, container: Container, names: list[str], path: str) -> dic
             first = str(failure)
     rows = read_records(data, container, path=path)
     try:
-        return {name: _typed(name, [row[name] for row in rows]) for name in names}
+        return {name: _to_declared_type(name, [row[name] for row in rows]) for name in names}
     except (pa.ArrowException, TypeError, ValueError, KeyError, AttributeError) as second:
         raise BadFileError(f"{path} cannot be decoded: {second}.", path=path, first=first) from second
 
@@ -619,7 +619,7 @@ def _conform(name: str, column: Any) -> Any:
     return column.to_pylist() if column.null_count < len(column) else [None] * len(column)
 
 
-def _typed(name: str, values: list[Any]) -> Any:
+def _to_declared_type(name: str, values: list[Any]) -> Any:
     kind = _column_type(name)
     if kind is None:
         return values
@@ -640,7 +640,7 @@ def _file_list(raw: dict[str, Any], names: Sequence[str], rows: int, path: str) 
     for name in names:
         field = _BY_COLUMN[name]
         column = _with_default(raw.get(field.name), field, rows)
-        if field.required and column.null_count:
+        if field.is_required and column.null_count:
             raise BadFileError(f"{path} has an entry without {field.name!r}.", path=path)
         columns.append(column)
     files = pa.table(columns, schema=pa.schema([FILE_SCHEMA.field(name) for name in names]))
@@ -654,8 +654,8 @@ def _with_default(column: Any, field: EntryField, rows: int) -> Any:
     kind = FILE_SCHEMA.field(field.column).type
     if column is None:
         default = list(field.default.items()) if isinstance(field.default, dict) else field.default
-        return pa.chunked_array([pa.repeat(pa.scalar(None if field.required else default, kind), rows)])
-    if field.optional or not column.null_count or field.required:
+        return pa.chunked_array([pa.repeat(pa.scalar(None if field.is_required else default, kind), rows)])
+    if field.optional or not column.null_count or field.is_required:
         return column
     return _one(column).fill_null(pa.scalar(field.default, kind)) if field.type != "map" else column
 

@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from msgspec import Struct
 
-from indextables.errors import BadFileError, shown
+from indextables.errors import BadFileError, show_value
 from indextables.model.actions import ACTION_KEYS, FileFormat, LogAction, MetadataAction, UnknownAction
 from indextables.model.file_list import FILE_SCHEMA
 from indextables.wire import version_file
@@ -337,7 +337,7 @@ def _manifest(content: dict[str, Any], path: str, version: int | None) -> MultiP
         raise BadFileError(f"{path} is not a checkpoint manifest: {failure}.", path=path) from failure
     for part in manifest.parts:
         if not _PART_NAME.fullmatch(part) or part in (".", "..", path.rpartition("/")[2]):
-            raise BadFileError(f"{path} names a part that is none: {shown(part)}.", path=path)
+            raise BadFileError(f"{path} names a part that is none: {show_value(part)}.", path=path)
     if len(set(manifest.parts)) < len(manifest.parts):
         raise BadFileError(f"{path} names a part twice.", path=path)
     if manifest.format != "json" or not manifest.parts:
@@ -546,7 +546,7 @@ def _plain_bytes(array: Any) -> int:
 def _file_rows(files: pa.Table) -> pa.Table:
     columns = {_ENTRY_NAMES[name]: files.column(name) for name in FILE_SCHEMA.names}
     columns["actionType"] = pa.repeat(pa.scalar(_ADD), files.num_rows)
-    return _filled(columns, files.num_rows)
+    return _fill_columns(columns, files.num_rows)
 
 
 def _action_rows(actions: Sequence[LogAction]) -> pa.Table:
@@ -610,6 +610,6 @@ def _action(row: dict[str, Any]) -> LogAction:
     )
 
 
-def _filled(columns: dict[str, Any], rows: int) -> pa.Table:
+def _fill_columns(columns: dict[str, Any], rows: int) -> pa.Table:
     arrays = [columns[f.name] if f.name in columns else pa.nulls(rows, f.type) for f in _SCHEMA]
     return pa.table(arrays, schema=_SCHEMA)

@@ -72,7 +72,7 @@ def inflate(data: bytes, *, path: str, cap_bytes: int = INFLATION_CAP_BYTES) -> 
     raises BadFileError.
     """
     packed = _gzip_in(data)
-    return data if packed is None else b"".join(_inflated(packed, path, cap_bytes, _PIECE_BYTES))
+    return data if packed is None else b"".join(_inflate_pieces(packed, path, cap_bytes, _PIECE_BYTES))
 
 
 def inflate_pieces(data: bytes, *, path: str, cap_bytes: int = INFLATION_CAP_BYTES) -> Iterator[bytes]:
@@ -80,7 +80,7 @@ def inflate_pieces(data: bytes, *, path: str, cap_bytes: int = INFLATION_CAP_BYT
     packed = _gzip_in(data)
     if packed is None:
         return (data[at : at + _PIECE_BYTES] for at in range(0, len(data), _PIECE_BYTES))
-    return _inflated(packed, path, cap_bytes, _PIECE_BYTES)
+    return _inflate_pieces(packed, path, cap_bytes, _PIECE_BYTES)
 
 
 def _gzip_in(data: bytes) -> memoryview | None:
@@ -89,7 +89,7 @@ def _gzip_in(data: bytes) -> memoryview | None:
     return packed if packed[:2] == GZIP_MAGIC else None
 
 
-def _inflated(packed: memoryview, path: str, cap_bytes: int, piece_bytes: int) -> Iterator[bytes]:
+def _inflate_pieces(packed: memoryview, path: str, cap_bytes: int, piece_bytes: int) -> Iterator[bytes]:
     inflater = zlib.decompressobj(wbits=31)
     size, at, waiting = 0, 0, memoryview(b"")
     while not inflater.eof:
@@ -353,7 +353,7 @@ def encode_verified(
     what = f"version {version} of {url}"
     lines, size = [], 0
     for action in written:
-        lines.append(_encoded(action, what) + b"\n")
+        lines.append(_encode(action, what) + b"\n")
         size += len(lines[-1])
         if size > INFLATION_CAP_BYTES:
             raise _too_large(what, len(lines), len(written))
@@ -370,12 +370,12 @@ def encode_verified(
 def as_read_back(action: Checked, *, what: str) -> Checked:
     """Return an action as a reader of the log will see it. Raises InvalidInputError."""
     try:
-        return cast(Checked, decode(_encoded(action, what), path=what)[0])
+        return cast(Checked, decode(_encode(action, what), path=what)[0])
     except BadFileError as error:
         raise _refusal(action, what, error) from error
 
 
-def _encoded(action: LogAction, what: str) -> bytes:
+def _encode(action: LogAction, what: str) -> bytes:
     try:
         return encode_action(action)
     except (TypeError, ValueError, OverflowError) as error:

@@ -12,10 +12,10 @@ from indextables.model.file_list import from_actions, to_actions
 from indextables.model.schema_registry import (
     KEY_PREFIX,
     bare_registry,
-    deduplicated,
+    deduplicate_mappings,
     in_use,
     registry_of,
-    renamed,
+    rename_mappings,
     renames,
     schema_hash,
     with_mappings,
@@ -69,7 +69,7 @@ def test_what_is_sorted_and_what_is_not(first: str, second: str, equal: bool) ->
 def test_a_wide_schema_over_many_files_is_stored_once() -> None:
     wide = json.dumps([{"name": f"column_{i}", "type": "text"} for i in range(400)])
     table = files(*[wide] * 1000)
-    small, registry = deduplicated(table, {})
+    small, registry = deduplicate_mappings(table, {})
     assert list(registry) == [schema_hash(wide)]
     assert small.column("doc_mapping_json").null_count == 1000
     assert set(small.column("doc_mapping_ref").to_pylist()) == {schema_hash(wide)}
@@ -79,7 +79,7 @@ def test_a_wide_schema_over_many_files_is_stored_once() -> None:
 
 def test_what_has_no_mapping_or_no_json_stays_as_it_is() -> None:
     table = files(None, "not json", GOLDEN_01, None, refs=[None, None, None, "kept"])
-    small, registry = deduplicated(table, {"kept": "[]"})
+    small, registry = deduplicate_mappings(table, {"kept": "[]"})
     assert small.column("doc_mapping_json").to_pylist() == [None, "not json", None, None]
     assert small.column("doc_mapping_ref").to_pylist() == [None, None, "z7TwwZ-tDWGD-uX5", "kept"]
     assert mappings(small, registry) == [None, "not json", GOLDEN_01, "[]"]
@@ -95,8 +95,8 @@ def test_equal_mappings_under_many_names_become_one_above_the_threshold() -> Non
     names = renames(spellings, threshold=5)
     assert names == {f"old{i}": "z7TwwZ-tDWGD-uX5" for i in range(6)}
     table = files(*[None] * 8, refs=[*list(spellings)[:6], "lost", None])
-    assert renamed(table, {}).equals(table)
-    merged = renamed(table, names)
+    assert rename_mappings(table, {}).equals(table)
+    merged = rename_mappings(table, names)
     assert merged.column("doc_mapping_ref").to_pylist() == ["z7TwwZ-tDWGD-uX5"] * 6 + ["lost", None]
     assert in_use(merged) == {"z7TwwZ-tDWGD-uX5", "lost"}
 

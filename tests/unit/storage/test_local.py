@@ -92,10 +92,10 @@ class TestUnfinishedFiles:
         left = tmp_path / "table" / "log" / f"{TEMP_PREFIX}abc"
         left.write_bytes(b"half")
         assert names(store) == ["log/1.json"]
-        assert [(info.path, info.size) for info in store.unfinished()] == [(f"log/{TEMP_PREFIX}abc", 4)]
-        store.delete([info.path for info in store.unfinished()])
+        assert [(info.path, info.size) for info in store.list_unfinished()] == [(f"log/{TEMP_PREFIX}abc", 4)]
+        store.delete([info.path for info in store.list_unfinished()])
         assert not left.exists()
-        assert [*LocalStore(tmp_path / "nowhere").unfinished()] == []
+        assert [*LocalStore(tmp_path / "nowhere").list_unfinished()] == []
 
     @pytest.mark.parametrize("verb", ["get", "head", "local_path"])
     def test_their_names_belong_to_the_store(self, store: LocalStore, verb: str) -> None:
@@ -111,7 +111,7 @@ class TestUnfinishedFiles:
         monkeypatch.setattr(os, "fsync", failing(errno.ENOSPC))
         with pytest.raises(StorageError):
             store.put_if_absent("c", b"1")
-        assert [*store.unfinished()] == []
+        assert [*store.list_unfinished()] == []
         assert names(store) == ["a", "b"]
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from indextables.cli.output import note
 from indextables.errors import InvalidInputError
 from indextables.model.exact_values import UnfitError
-from indextables.model.report import counted, was
+from indextables.model.report import pluralize, was
 from indextables.model.schema import type_name
 
 NOTHING_WRITTEN = "Nothing was written."
@@ -52,7 +52,7 @@ def misfit(
 def note_blank_lines(name: str, count: int, left_out: Counter[str]) -> None:
     """Print a note about blank lines of a file, which are not rows."""
     if count:
-        note(f"{name}: {counted(count, 'blank line')} {was(count)} left out.")
+        note(f"{name}: {pluralize(count, 'blank line')} {was(count)} left out.")
         left_out["blank_lines"] += count
 
 

@@ -25,7 +25,7 @@ from indextables.cli.output import note
 from indextables.cli.rows_in import NOTHING_WRITTEN, misfit, note_blank_lines, quote
 from indextables.errors import InvalidInputError, nearest
 from indextables.model.exact_values import UNFIT, UnfitError, array_of, exact_float, first_unfit, moment_of
-from indextables.model.report import counted, was
+from indextables.model.report import pluralize, was
 from indextables.model.schema import TIMESTAMP
 
 _AT_ONCE = 20_000
@@ -211,7 +211,7 @@ class TextLines:
             arrays = [self._column(field, chunk) for field in self.schema]
             yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
         if self._skipped:
-            note(f"{self._name}: {counted(self._skipped, 'line')} did not match and {was(self._skipped)} left out.")
+            note(f"{self._name}: {pluralize(self._skipped, 'line')} did not match and {was(self._skipped)} left out.")
             self._left_out["unmatched_lines"] += self._skipped
         note_blank_lines(self._name, self._blank, self._left_out)
 

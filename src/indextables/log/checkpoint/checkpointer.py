@@ -287,7 +287,7 @@ class Checkpointer(Struct, frozen=True):
         failure = self.verifier().failure(snapshot.version, info, snapshot)
         if failure is not None:
             check_is_there(self.bases, snapshot)
-            raise _spoiled(failure, snapshot.version)
+            raise _spoiled_error(failure, snapshot.version)
         self._check_is_still_there(snapshot, path, body)
         self._point_at(pointer, snapshot)
         parts = self.store.list(path.removesuffix(".json")) if pointer.parts else [info]
@@ -309,7 +309,7 @@ class Checkpointer(Struct, frozen=True):
             if usable is not None:
                 return usable, False
         if snapshot.version in listing.states:
-            raise self._taken(snapshot.version, listing)
+            raise self._taken_error(snapshot.version, listing)
         continued = self._on_newest_base(snapshot, listing)
         state = self._writer.state_of(continued, compact=compact)
         failure = self._manifest_failure(state, older=_manifests(continued), thorough=thorough)
@@ -320,7 +320,7 @@ class Checkpointer(Struct, frozen=True):
         check_is_there(self.bases, snapshot)
         if self.store.put_if_absent(path, body) is PutOutcome.CREATED:
             if not self._is_there(state, path, body):
-                return self._taken_back(path, body)
+                return self._take_back(path, body)
             self._check_is_still_there(snapshot, path, body)
             plain = encode_state(state, compression="none")
             METRICS.count("checkpoint_bytes_total", self.store.url, AVRO_STATE, by=len(body))
@@ -342,7 +342,7 @@ class Checkpointer(Struct, frozen=True):
         try:
             check_is_there(self.bases, snapshot)
         except (TableNotFoundError, ConflictError):
-            self._taken_back(path, body)
+            self._take_back(path, body)
             raise
 
     @property
@@ -360,7 +360,7 @@ class Checkpointer(Struct, frozen=True):
         except NotFoundError:
             return False
 
-    def _taken_back(self, path: str, body: bytes) -> tuple[None, bool]:
+    def _take_back(self, path: str, body: bytes) -> tuple[None, bool]:
         # Other bytes than those that were sent are damaged, or of another table that was made here meanwhile: they stay.
         with suppress(NotFoundError):
             if self.store.get(path) == body:
@@ -401,10 +401,10 @@ class Checkpointer(Struct, frozen=True):
         except (BadFileError, NotFoundError, UnsupportedError):
             return None
 
-    def _taken(self, version: int, listing: LogListing) -> SpoiledCheckpointError:
+    def _taken_error(self, version: int, listing: LogListing) -> SpoiledCheckpointError:
         path = listing.states[version].path
         failure = self.verifier().failure_at(listing, version)
-        return _spoiled(failure or BadFileError(f"{path} cannot be used.", path=path), version)
+        return _spoiled_error(failure or BadFileError(f"{path} cannot be used.", path=path), version)
 
     def _on_newest_base(self, snapshot: Snapshot, listing: LogListing) -> Snapshot:
         """Return the same version based on the newest existing state, which may be newer than the
@@ -448,7 +448,7 @@ class _UnprovenManifestError(Exception):
         self.failure = failure
 
 
-def _spoiled(failure: IndexTablesError, version: int) -> SpoiledCheckpointError:
+def _spoiled_error(failure: IndexTablesError, version: int) -> SpoiledCheckpointError:
     logger.warning("the checkpoint of version %d cannot be used and is written anew: %s", version, failure.message)
     return SpoiledCheckpointError(failure)
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from msgspec import Struct
 
 from indextables.config.log import CheckpointSettings, StateReadSettings
-from indextables.errors import BadFileError, CheckpointCorruptionError, NotFoundError, UnavailableError, shown
+from indextables.errors import BadFileError, CheckpointCorruptionError, NotFoundError, UnavailableError, show_value
 from indextables.log import log_files
 from indextables.log.checkpoint.manifests import with_relative_paths
 from indextables.log.checkpoint.state_writer import live_batches
@@ -61,7 +61,7 @@ def read_legacy_checkpoint(
     others = pass_over_checkpoint(store, version, info, settings, tables.append, columns=columns)
     files = None if others is None else pa.concat_tables(tables)
     if others is None or (not _is_parquet(info) and _has_twice(files)):
-        others, files = _folded(store, version, info, settings, columns)
+        others, files = _fold_actions(store, version, info, settings, columns)
     return Base(checkpoint_base_header(version, info, others), ListedFiles(files, info.path))
 
 
@@ -136,13 +136,13 @@ def _json_pieces(
         slices = _read_parts(store, info.path, content, settings)
     for actions in slices:
         others = [action for action in actions if not isinstance(action, AddAction)]
-        adds = [_dated(a, version, info.last_modified_ms or 0) for a in actions if isinstance(a, AddAction)]
+        adds = [_date_addition(a, version, info.last_modified_ms or 0) for a in actions if isinstance(a, AddAction)]
         table = _columns(from_actions(adds), columns)
         del actions, adds  # before the next ones come
         yield _Piece(table, others, may_be_taken_back=True)
 
 
-def _folded(
+def _fold_actions(
     store: Store, version: int, info: ObjectInfo, settings: StateReadSettings, columns: Sequence[str] | None
 ) -> tuple[list[LogAction], pa.Table]:
     """Return a checkpoint of another writer whose actions remove or replace others, as a whole."""
@@ -206,7 +206,7 @@ def _parquet_part(store: Store, path: str, part: PartFile, columns: Sequence[str
     place = f"{log_files.PARQUET_CHECKPOINTS}/{part.name}"
     try:
         if not log_files.is_checkpoint_part(place):
-            raise CheckpointCorruptionError(f"{path} names a part that is none: {shown(part.name)}.", path=path)
+            raise CheckpointCorruptionError(f"{path} names a part that is none: {show_value(part.name)}.", path=path)
         data = store.get(place)
     except NotFoundError as error:
         message = f"{place}, a part of {path}, is missing."
@@ -235,10 +235,12 @@ def _live(version: int, info: ObjectInfo, actions: Sequence[LogAction], adds: Se
     """Return the last addition of each path that no later action removed."""
     folded = replay(Base(), [CommittedVersion(version, info.last_modified_ms or 0, tuple(actions))])
     last = {action.path: action for action in adds}
-    return [_dated(last[path], folded.header.version, folded.header.timestamp_ms) for path in folded.delta.added]
+    return [
+        _date_addition(last[path], folded.header.version, folded.header.timestamp_ms) for path in folded.delta.added
+    ]
 
 
-def _dated(action: AddAction, version: int, timestamp_ms: int) -> AddAction:
+def _date_addition(action: AddAction, version: int, timestamp_ms: int) -> AddAction:
     """Set the version that added a file to that recorded in the checkpoint, or else to the
     checkpoint's.
     """
@@ -301,10 +303,10 @@ class LegacyWriter(Struct, frozen=True):
         by_name = snapshot.header.protocol.min_reader_version >= RECORDED_SINCE
         others = [_with_registry(action, snapshot, by_name=by_name) for action in checkpoint_header(snapshot.header)]
         listed = _Listed()
-        batches = listed.counted(live_batches(snapshot, rows))
+        batches = listed.count_batches(live_batches(snapshot, rows))
         if self.settings.format == PARQUET:
             return self._write_parquet(snapshot, others, batches, listed)
-        adds = (_mapped(to_actions(batch), snapshot, by_name=by_name) for batch in batches)
+        adds = (_attach_mappings(to_actions(batch), snapshot, by_name=by_name) for batch in batches)
         if self.settings.json_layout == "object":
             self._put(log_files.json_checkpoint_path(snapshot.version), old_checkpoints.encode_object(others, adds))
             return self._pointer(snapshot, len(others), listed, JSON)
@@ -429,7 +431,7 @@ class _Listed(Struct):
     files: int = 0
     size: int = 0
 
-    def counted(self, batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    def count_batches(self, batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
         """Yield the same batches and count them."""
         for batch in batches:
             self.files += batch.num_rows
@@ -471,7 +473,7 @@ def _origin(
     )
 
 
-def _mapped(actions: Sequence[AddAction], snapshot: Snapshot, *, by_name: bool) -> Sequence[AddAction]:
+def _attach_mappings(actions: Sequence[AddAction], snapshot: Snapshot, *, by_name: bool) -> Sequence[AddAction]:
     """Return the files with doc mappings as readers of the table's protocol expect them: by name,
     or inline.
     """

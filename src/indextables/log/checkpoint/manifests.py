@@ -29,7 +29,7 @@ from indextables.metrics import METRICS
 from indextables.model.actions import MetadataAction
 from indextables.model.column_ranges import BoundsFinder, TextMaps
 from indextables.model.schema import schema_from_json
-from indextables.model.schema_registry import deduplicated, in_use, renamed
+from indextables.model.schema_registry import deduplicate_mappings, in_use, rename_mappings
 from indextables.model.state import ManifestInfo
 from indextables.model.values import decode_values
 from indextables.pools import MANIFESTS
@@ -144,7 +144,7 @@ class ManifestReader(Struct, frozen=True):
         path = log_files.manifest_path(manifest.path, state_file.path)
         data = self.store.get(path)
         with damage_of_checkpoint():
-            table = _decoded(manifest, data, path, columns)
+            table = _decode(manifest, data, path, columns)
         if manifest.size_bytes is None:
             table = with_relative_paths(table, root=self.store.url)
         if self.cache and self.remembers:
@@ -156,7 +156,7 @@ _DECODED = LogCache(8 << 20)
 """Decoded columns of manifests, by content."""
 
 
-def _decoded(manifest: ManifestInfo, data: bytes, path: str, columns: Sequence[str] | None) -> pa.Table:
+def _decode(manifest: ManifestInfo, data: bytes, path: str, columns: Sequence[str] | None) -> pa.Table:
     if manifest.size_bytes is not None:
         check_manifest_name(data, path=path)
     identity = None if columns is None else (hashlib.sha256(data).digest(), manifest.num_entries, tuple(columns))
@@ -213,13 +213,13 @@ class ManifestWriter(Struct):
             yield self._write_one(files.slice(at, most))
 
     def _write_one(self, files: pa.Table) -> ManifestInfo:
-        files, self.registry = deduplicated(files, self.registry)
-        files = renamed(files, self.renames)
+        files, self.registry = deduplicate_mappings(files, self.registry)
+        files = rename_mappings(files, self.renames)
         self.named |= in_use(files)
         self.num_files += files.num_rows
         self.total_bytes += pc.sum(files.column("size")).as_py()
         content = encode_file_entries(files, compression=self.settings.compression, level=self.settings.level)
-        name = self._stored(content)
+        name = self._store(content)
         METRICS.count("checkpoint_bytes_total", self.store.url, AVRO_STATE, by=len(content))
         METRICS.count("checkpoint_text_bytes_total", self.store.url, AVRO_STATE, by=files.nbytes)
         partition_bounds, column_bounds = self.bounds.of(files)
@@ -236,7 +236,7 @@ class ManifestWriter(Struct):
             size_bytes=len(content),
         )
 
-    def _stored(self, content: bytes) -> str:
+    def _store(self, content: bytes) -> str:
         """Store content and return its name.
 
         Names are content-based, so an existing file should be the same. Writing it again refreshes

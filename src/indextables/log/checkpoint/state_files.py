@@ -50,7 +50,7 @@ class StateFiles(Struct, frozen=True):
         live = list(self.live_entries(manifests, columns=columns))
         files = pa.concat_tables(live) if live else _no_files(columns)
         if part_filter is None:
-            files = self._counted(files)
+            files = self._check_counts(files)
         return files if columns is None else files.select(list(columns))
 
     def live_entries(
@@ -65,24 +65,24 @@ class StateFiles(Struct, frozen=True):
     def _live(self, manifest: ManifestInfo, entries: pa.Table, hidden: Mapping[str, int | None]) -> pa.Table:
         live = without_tombstones(entries, hidden) if _may_hide(manifest) else entries
         if manifest.size_bytes is not None and live.num_rows != manifest.live_entry_count:
-            raise self._miscounted(f"live files in {manifest.path}", live.num_rows, manifest.live_entry_count)
+            raise self._miscount_error(f"live files in {manifest.path}", live.num_rows, manifest.live_entry_count)
         return live
 
-    def _counted(self, files: pa.Table) -> pa.Table:
+    def _check_counts(self, files: pa.Table) -> pa.Table:
         """Return the whole list if its length and size match the state. Of duplicate paths the last
         one counts.
         """
         if files.num_rows != self.state.num_files and "path" in files.column_names:
             files = _last_of_each_path(files)
         if files.num_rows != self.state.num_files:
-            raise self._miscounted("files", files.num_rows, self.state.num_files)
+            raise self._miscount_error("files", files.num_rows, self.state.num_files)
         if "size" in files.column_names:
             size = int(files.column("size").to_numpy().sum())
             if size != self.state.total_bytes:
-                raise self._miscounted("bytes", size, self.state.total_bytes)
+                raise self._miscount_error("bytes", size, self.state.total_bytes)
         return files
 
-    def _miscounted(self, what: str, actual: int, expected: int) -> CheckpointCorruptionError:
+    def _miscount_error(self, what: str, actual: int, expected: int) -> CheckpointCorruptionError:
         path = self.state_file.path
         message = f"{path} speaks of {expected} {what}, but there are {actual}."
         return CheckpointCorruptionError(message, path=path, found=actual, expected=expected)

@@ -118,7 +118,7 @@ class BaseReader(Struct, frozen=True):
         state = self.read_state(version, info)
         header = _header(state, info)
         if state.metadata is None or state.protocol is None:
-            header = self._completed(header, state, listing)
+            header = self._complete_header(header, state, listing)
 
         def fallback(
             failure: IndexTablesError, part_filter: PartFilter | None, columns: Sequence[str] | None
@@ -127,7 +127,7 @@ class BaseReader(Struct, frozen=True):
 
         return Base(header, StateFiles(state, info, self.manifests, fallback))
 
-    def _completed(self, header: Header, state: StateManifest, listing: LogListing) -> Header:
+    def _complete_header(self, header: Header, state: StateManifest, listing: LogListing) -> Header:
         """Complete metadata and protocol of a state from an earlier state, then from version 0."""
         metadata, protocol = state.metadata, state.protocol
         for version in sorted((v for v in listing.states if v < header.version), reverse=True):

@@ -25,7 +25,7 @@ from indextables.log.checkpoint.manifests import GROUP_ROWS, EntrySorter, Manife
 from indextables.log.checkpoint.state_files import StateFiles, without_tombstones
 from indextables.model.column_ranges import BoundsFinder
 from indextables.model.protocol import state_protocol_version
-from indextables.model.schema_registry import deduplicated, renames
+from indextables.model.schema_registry import deduplicate_mappings, renames
 from indextables.model.snapshot import Delta, Snapshot
 from indextables.model.state import (
     ManifestInfo,
@@ -127,14 +127,14 @@ class StateWriter(Struct, frozen=True):
         """Return the state of a snapshot after writing its manifests."""
         source = snapshot.base.source
         if compact is Compact.ALL or not isinstance(source, StateFiles) or not _is_ours(source.state):
-            return self._anew(snapshot)
+            return self._rewrite_state(snapshot)
         try:
-            return self._continued(snapshot, source, tidy=compact is Compact.DIRTY)
+            return self._continue_state(snapshot, source, tidy=compact is Compact.DIRTY)
         except (BadFileError, NotFoundError):
             # A manifest of the predecessor is damaged: reading the files reports it and finds them by another way.
-            return self._anew(snapshot)
+            return self._rewrite_state(snapshot)
 
-    def _anew(self, snapshot: Snapshot) -> StateManifest:
+    def _rewrite_state(self, snapshot: Snapshot) -> StateManifest:
         """Write every live entry, sorted by partition values, to full manifests without tombstones."""
         parts, expected = _parts(snapshot)
         try:
@@ -147,23 +147,23 @@ class StateWriter(Struct, frozen=True):
         registry = snapshot.schema_registry
         names = renames(registry, threshold=self.settings.renormalize_threshold)
         writer = self._writer(snapshot, registry, names)
-        manifests = self._sorted(snapshot, writer, parts, expected)
+        manifests = self._sort_entries(snapshot, writer, parts, expected)
         mappings = {**writer.registry, **{new: registry[old] for old, new in names.items()}}
         counts = (writer.num_files, writer.total_bytes)
         return self._state(
             snapshot, manifests, (), counts, {ref: mappings[ref] for ref in writer.named if ref in mappings}
         )
 
-    def _continued(self, snapshot: Snapshot, source: StateFiles, *, tidy: bool) -> StateManifest:
+    def _continue_state(self, snapshot: Snapshot, source: StateFiles, *, tidy: bool) -> StateManifest:
         delta = snapshot.delta
         changes = changes_since(source, delta)
         tombstones = _tombstones(source.state, snapshot, changes)
         live = source.state.num_files - len(changes.gone) + len(delta.added)
-        registry = deduplicated(delta.files, snapshot.schema_registry)[1]
+        registry = deduplicate_mappings(delta.files, snapshot.schema_registry)[1]
         counts = StateCounts(live, len(tombstones), self._manifests_after(changes, snapshot), len(changes.gone))
         rewrite = self._to_rewrite(changes, counts, tidy=tidy)
         if is_most_of(rewrite, changes.manifests) or renames(registry, threshold=self.settings.renormalize_threshold):
-            return self._anew(snapshot)
+            return self._rewrite_state(snapshot)
         unchanged = [manifest for manifest in changes.manifests if manifest not in rewrite]
         if rewrite:
             tombstones = still_needed(source, unchanged, tombstones)
@@ -171,7 +171,7 @@ class StateWriter(Struct, frozen=True):
         as_written = {manifest.path: manifest for manifest in source.state.manifests}
         parts = [partial(_live_part, source, as_written[manifest.path], delta.touched) for manifest in rewrite]
         rows = sum(manifest.num_entries for manifest in rewrite) + len(delta.added)
-        written = self._sorted(snapshot, writer, [*parts, partial(_columns_of, delta.files)], rows)
+        written = self._sort_entries(snapshot, writer, [*parts, partial(_columns_of, delta.files)], rows)
         added_bytes = pc.sum(delta.files.column("size")).as_py() or 0
         total_bytes = source.state.total_bytes - changes.gone_bytes + added_bytes
         return self._state(snapshot, [*unchanged, *written], tombstones, (live, total_bytes), writer.registry)
@@ -195,7 +195,7 @@ class StateWriter(Struct, frozen=True):
     def _writer(self, snapshot: Snapshot, registry: dict[str, str], names: Mapping[str, str]) -> ManifestWriter:
         return ManifestWriter(self.store, BoundsFinder(snapshot.metadata), registry, self.settings, names)
 
-    def _sorted(
+    def _sort_entries(
         self, snapshot: Snapshot, writer: ManifestWriter, parts: Sequence[ReadPart], expected: int
     ) -> list[ManifestInfo]:
         groups = EntrySorter(snapshot.metadata).sorted_groups(parts, expected_rows=expected)
@@ -274,7 +274,7 @@ def live_batches(snapshot: Snapshot, rows: int, *, columns: Sequence[str] | None
 def _slices_of(files: pa.Table, touched_paths: frozenset[str]) -> list[ReadPart]:
     """Return a list in memory as parts that are copied separately."""
     return [
-        partial(_untouched, files.slice(at, GROUP_ROWS), touched_paths)
+        partial(_drop_touched, files.slice(at, GROUP_ROWS), touched_paths)
         for at in range(0, files.num_rows or 1, GROUP_ROWS)
     ]
 
@@ -292,10 +292,10 @@ def _live_part(
 ) -> pa.Table:
     needed = None if columns is None else list(dict.fromkeys(["path", *columns]))
     (entries,) = source.live_entries([manifest], columns=needed)
-    return _untouched(entries, touched_paths, columns)
+    return _drop_touched(entries, touched_paths, columns)
 
 
-def _untouched(entries: pa.Table, touched_paths: frozenset[str], columns: Sequence[str] | None) -> pa.Table:
+def _drop_touched(entries: pa.Table, touched_paths: frozenset[str], columns: Sequence[str] | None) -> pa.Table:
     if touched_paths:
         hit = pc.is_in(entries.column("path"), value_set=_texts(touched_paths))
         entries = entries.filter(pc.invert(hit)) if pc.any(hit).as_py() else entries

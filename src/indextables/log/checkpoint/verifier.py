@@ -108,7 +108,7 @@ def check_descent(reader: BaseReader, base: Base, listing: LogListing) -> None:
         version = readable_version(reader, full, number)
         if version is None:
             return
-        if version.added or version.removed:
+        if version.added_paths or version.removed_paths:
             _check_version(reader, full, base, version)
             return
 
@@ -403,8 +403,8 @@ def differences(expected: Snapshot, base: Base) -> Iterator[str]:
 
 def _other_files(expected: Snapshot, base: Base) -> Iterator[str]:
     files, expected_files = base.source.files(columns=COMPARED), expected.files(columns=COMPARED)
-    if not _sorted(files).equals(_sorted(expected_files)):
-        described = list(_described(_by_path(files), _by_path(expected_files)))
+    if not _sort_by_path(files).equals(_sort_by_path(expected_files)):
+        described = list(_describe_differences(_by_path(files), _by_path(expected_files)))
         yield from described
         if not described and files.num_rows != expected_files.num_rows:  # each is what it should be, but not there once
             yield f"the checkpoint lists {files.num_rows} files, where the versions lead to {expected_files.num_rows}."
@@ -419,14 +419,14 @@ def _other_header(expected: Snapshot, base: Base) -> Iterator[str]:
         yield "the checkpoint holds another protocol than the versions."
 
 
-def _sorted(files: pa.Table) -> pa.Table:
+def _sort_by_path(files: pa.Table) -> pa.Table:
     return files.sort_by("path")
 
 
 _Described = dict[str, tuple[object, ...]]
 
 
-def _described(files: _Described, expected: _Described) -> Iterator[str]:
+def _describe_differences(files: _Described, expected: _Described) -> Iterator[str]:
     for what, paths in (
         ("has {} that the versions do not", files.keys() - expected.keys()),
         ("lacks {}", expected.keys() - files.keys()),

@@ -136,7 +136,7 @@ def _moment(literal: Literal, column: Column, schema: pa.Schema, now_ms: int | N
     if _relative(literal):
         if now_ms is None:
             message = f"{literal} is relative to the clock, which is not known here."
-            raise InvalidInputError(message, hint="Write the moment itself.", column=column.dotted)
+            raise InvalidInputError(message, hint="Write the moment itself.", column=column.dotted_path)
         value = parse_moment(value, timestamp_of(now_ms * 1_000, zone=True), zone)
     has_zone = pa.types.is_timestamp(kind) and getattr(kind, "tz", None) is not None
     if isinstance(value, str):
@@ -155,7 +155,7 @@ def _moment(literal: Literal, column: Column, schema: pa.Schema, now_ms: int | N
     except ValueError:
         message = f"The time zone {zone!r} of the condition is not known on this machine."
         hint = "Set condition.timeZone to a name such as Europe/Berlin or UTC; names need the package tzdata or the system's."
-        raise InvalidInputError(message, hint=hint, column=column.dotted, zone=zone) from None
+        raise InvalidInputError(message, hint=hint, column=column.dotted_path, zone=zone) from None
 
 
 def partition_predicate(

@@ -26,7 +26,7 @@ import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import replace
 
-from indextables.errors import InvalidInputError, QuerySyntaxError, nearest, shown
+from indextables.errors import InvalidInputError, QuerySyntaxError, nearest, show_value
 from indextables.model.predicate.tree import (
     And,
     Column,
@@ -226,7 +226,7 @@ def resolve(column: Column, schema: pa.Schema) -> Column:
             raise QuerySyntaxError(
                 f"Column {'.'.join(path)!r} is {type_name(field.type)} and has no field {name!r}.",
                 hint="Only struct columns have fields; put a name that holds a dot in backquotes.",
-                column=column.dotted,
+                column=column.dotted_path,
             )
         field = _find(field.type, name, tuple(path), column)
         path.append(field.name)
@@ -240,13 +240,19 @@ def _find(fields: Sequence[pa.Field], name: str, parents: tuple[str, ...], colum
         return same[0]
     where = f" in {'.'.join(parents)!r}" if parents else ""
     if same:
-        raise QuerySyntaxError(f"Column {name!r}{where} is ambiguous: {[f.name for f in same]}.", column=column.dotted)
+        raise QuerySyntaxError(
+            f"Column {name!r}{where} is ambiguous: {[f.name for f in same]}.", column=column.dotted_path
+        )
     lowered = {k.lower(): k for k in names}
     near = [lowered[n] for n in nearest(name.lower(), lowered, cutoff=0.5)]
     listed = ", ".join(repr(k) for k in names)
     hint = (f"Did you mean {near[0]!r}? " if near else "") + f"The columns are {listed}."
     raise QuerySyntaxError(
-        f"There is no column {shown(name)}{where}.", hint=hint, column=column.dotted, columns=names, nearest=near
+        f"There is no column {show_value(name)}{where}.",
+        hint=hint,
+        column=column.dotted_path,
+        columns=names,
+        nearest=near,
     )
 
 
@@ -255,16 +261,16 @@ def _comparable(column: Column, schema: pa.Schema) -> Column:
     kind = type_name(resolved.type)
     if not is_atomic(resolved.type):
         raise InvalidInputError(
-            f"Column {resolved.dotted!r} is {kind}, whose values cannot be compared.",
+            f"Column {resolved.dotted_path!r} is {kind}, whose values cannot be compared.",
             hint="Use IS NULL or IS NOT NULL, or a field inside it.",
-            column=resolved.dotted,
+            column=resolved.dotted_path,
             type=kind,
         )
     if pa.types.is_string(resolved.type) and _is_collated(schema.field(resolved.name)):
         raise InvalidInputError(
-            f"Column {resolved.dotted!r} has a collation, which predicates do not know.",
+            f"Column {resolved.dotted_path!r} has a collation, which predicates do not know.",
             hint="Filter it in Spark, or store it without a collation.",
-            column=resolved.dotted,
+            column=resolved.dotted_path,
         )
     return resolved
 
@@ -279,8 +285,8 @@ def _text(column: Column, schema: pa.Schema) -> Column:
     if not pa.types.is_string(resolved.type):
         kind = type_name(resolved.type)
         raise InvalidInputError(
-            f"Column {resolved.dotted!r} is {kind}; LIKE, startswith, endswith, contains and RLIKE need a string column.",
-            column=resolved.dotted,
+            f"Column {resolved.dotted_path!r} is {kind}; LIKE, startswith, endswith, contains and RLIKE need strings.",
+            column=resolved.dotted_path,
             type=kind,
         )
     return resolved
@@ -293,9 +299,9 @@ def _place(literal: Literal, column: Column) -> Place:
         kind = type_name(column.type)
         quote = pa.types.is_string(column.type) and not isinstance(literal.value, bytes)
         raise InvalidInputError(
-            f"Column {column.dotted!r} is {kind} and cannot be compared with {literal}.",
+            f"Column {column.dotted_path!r} is {kind} and cannot be compared with {literal}.",
             hint="Put the value in quotes." if quote else f"Compare it with a {kind}.",
-            column=column.dotted,
+            column=column.dotted_path,
             type=kind,
             literal=str(literal),
         ) from None

@@ -317,7 +317,9 @@ def column_of(column: Column, batch: pa.Table | pa.RecordBatch) -> Any:
     NULL.
     """
     if column.type is None:
-        raise InvalidInputError(f"Column {column.dotted!r} has no type yet.", hint="Bind the predicate to a schema.")
+        raise InvalidInputError(
+            f"Column {column.dotted_path!r} has no type yet.", hint="Bind the predicate to a schema."
+        )
     index = batch.schema.get_field_index(column.name)
     if index < 0:
         raise InvalidInputError(

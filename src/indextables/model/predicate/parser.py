@@ -248,14 +248,14 @@ class _Parser(Cursor):
         start = self.token
         right = self.value(self.operand(), start)
         if isinstance(left, Column) and isinstance(right, Column):
-            problem = f"column {left.dotted!r} is compared with column {right.dotted!r}"
+            problem = f"column {left.dotted_path!r} is compared with column {right.dotted_path!r}"
             raise syntax_error(self.text, start.start, problem, hint="Compare a column with a value.")
         if isinstance(left, Column) and isinstance(right, Literal):
             return Comparison(operator, left, right)
         if isinstance(right, Column) and isinstance(left, Literal):
             return Comparison(_FLIPPED.get(operator, operator), right, left)
         assert isinstance(left, Literal) and isinstance(right, Literal)
-        return self.placed(sign, lambda: compare_literals(operator, left, right))
+        return self.build_at(sign, lambda: compare_literals(operator, left, right))
 
     def null_test(self, column: Column) -> Predicate:
         self.advance()
@@ -292,11 +292,11 @@ class _Parser(Cursor):
             escape = self.string("an escape character in quotes").value
             if len(escape) != 1:
                 raise syntax_error(self.text, mark.start, "ESCAPE takes one character")
-        return self.placed(pattern, lambda: like(column, pattern.value, escape))
+        return self.build_at(pattern, lambda: like(column, pattern.value, escape))
 
     def rlike(self, column: Column) -> Predicate:
         pattern = self.string("a regular expression in quotes")
-        return self.placed(pattern, lambda: RLike(column, pattern.value))
+        return self.build_at(pattern, lambda: RLike(column, pattern.value))
 
     # -- operands
 
@@ -315,9 +315,9 @@ class _Parser(Cursor):
             return self.path()
         if token.kind != "name":
             self.fail("a column, a value or '('")
-        return self.named()
+        return self.parse_name()
 
-    def named(self) -> Node:
+    def parse_name(self) -> Node:
         """Parse a word: TRUE, FALSE, NULL, a typed literal, a call, or a column."""
         token = self.token
         word = token.value.upper()
@@ -327,7 +327,7 @@ class _Parser(Cursor):
             return Literal({"TRUE": True, "FALSE": False}.get(word))
         if word in _TYPED and following.kind == "string":
             self.index += 2
-            return self.placed(following, lambda: cast_literal(Literal(following.value), _TYPED[word]))
+            return self.build_at(following, lambda: cast_literal(Literal(following.value), _TYPED[word]))
         if following.is_sign("("):
             return self.call(token)
         if word in RESERVED:
@@ -388,7 +388,7 @@ class _Parser(Cursor):
         if place.kind != "name":
             raise syntax_error(self.text, place.start, "expected the name of a type")
         self.expect(")")
-        return self.placed(place, lambda: cast_literal(literal, str(kind).lower()))
+        return self.build_at(place, lambda: cast_literal(literal, str(kind).lower()))
 
     # -- the parts that must be of one kind
 

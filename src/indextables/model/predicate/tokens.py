@@ -197,13 +197,13 @@ class Reader:
             elif self.text.startswith("--", self.at):
                 self.at = line_comment_end(self.text, self.at)
             elif self.text.startswith("/*", self.at):
-                self.at = self._ended(
+                self.at = self._end_literal(
                     block_comment_end(self.text, self.at), "the comment that begins here does not end"
                 )
             else:
                 return
 
-    def _ended(self, end: int | None, problem: str) -> int:
+    def _end_literal(self, end: int | None, problem: str) -> int:
         if end is None:
             raise self._error(self.at, problem)
         return end
@@ -228,18 +228,18 @@ class Reader:
 
     def _identifier(self) -> str:
         start = self.at
-        self.at = self._ended(identifier_end(self.text, start), "the backquote that opens here is not closed")
+        self.at = self._end_literal(identifier_end(self.text, start), "the backquote that opens here is not closed")
         if self.at == start + 2:
             raise self._error(start, "an identifier cannot be empty")
         return self.text[start + 1 : self.at - 1].replace("``", "`")
 
     def _string(self, *, raw: bool) -> str:
         start = self.at
-        self.at = self._ended(string_end(self.text, start, raw=raw), "the string that begins here does not end")
+        self.at = self._end_literal(string_end(self.text, start, raw=raw), "the string that begins here does not end")
         body = self.text[start + 1 : self.at - 1]
-        return body if raw else self._unescaped(body, self.text[start], start + 1)
+        return body if raw else self._unescape(body, self.text[start], start + 1)
 
-    def _unescaped(self, body: str, quote: str, offset: int) -> str:
+    def _unescape(self, body: str, quote: str, offset: int) -> str:
         """Return a string's text with doubled quotes and escapes resolved as in Spark."""
         parts: list[str] = []
         at = 0
@@ -349,7 +349,7 @@ class Cursor:
             self.fail(what or repr(sign))
         self.advance()
 
-    def placed(self, token: Token, build: Callable[[], T]) -> T:
+    def build_at(self, token: Token, build: Callable[[], T]) -> T:
         """Return the result of `build`; its errors are shown at the token."""
         try:
             return build()
@@ -370,7 +370,7 @@ class Cursor:
     def fail(self, expected: str, *, hint: str | None = None) -> NoReturn:
         """Return the error for the next token, with what was expected."""
         token = self.token
-        shown = "the end" if token.kind == "end" else errors.shown(self.text[token.start : token.end])
+        shown = "the end" if token.kind == "end" else errors.show_value(self.text[token.start : token.end])
         near = nearest(str(token.value), self.keywords) if hint is None and token.kind == "name" else hint
         self.refuse(token, f"expected {expected}, found {shown}", hint=near, expected=expected)
 

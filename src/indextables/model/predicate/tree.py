@@ -30,7 +30,7 @@ import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
-from indextables.errors import InvalidInputError, shown
+from indextables.errors import InvalidInputError, show_value
 from indextables.model.regular_expression import RegexFaultError, regular_expression
 
 OPERATORS = ("=", "<=>", "!=", "<", "<=", ">", ">=")
@@ -51,7 +51,7 @@ class Column(Struct, frozen=True):
         return self.path[0]
 
     @property
-    def dotted(self) -> str:
+    def dotted_path(self) -> str:
         """The path in dot notation."""
         return ".".join(self.path)
 
@@ -127,7 +127,9 @@ class In(Predicate, frozen=True):
     literals: tuple[Literal, ...]
 
     def __post_init__(self) -> None:
-        _check(len(self.literals) > 0, f"IN over column {self.column.dotted!r} has no values.", "Give at least one.")
+        _check(
+            len(self.literals) > 0, f"IN over column {self.column.dotted_path!r} has no values.", "Give at least one."
+        )
 
     def __str__(self) -> str:
         return f"{self.column} IN ({', '.join(str(v) for v in self.literals)})"
@@ -193,7 +195,7 @@ class RLike(Predicate, frozen=True):
         try:
             regular_expression(self.pattern)
         except RegexFaultError as e:
-            message = f"The regular expression {shown(self.pattern)} cannot be read: {e}, at character {e.at}."
+            message = f"The regular expression {show_value(self.pattern)} cannot be read: {e}, at character {e.at}."
             hint = (
                 "It may have characters, classes, groups, | and repetitions; in SQL text a backslash is written twice."
             )
@@ -243,12 +245,12 @@ _COLUMN_TESTS = get_args(ColumnTest)
 
 def all_of(predicates: Iterable[Predicate]) -> Predicate:
     """Return the conjunction of any number of predicates; TRUE for none."""
-    return _joined(And, tuple(predicates), True)
+    return _join(And, tuple(predicates), True)
 
 
 def any_of(predicates: Iterable[Predicate]) -> Predicate:
     """Return the disjunction of any number of predicates; FALSE for none."""
-    return _joined(Or, tuple(predicates), False)
+    return _join(Or, tuple(predicates), False)
 
 
 def leaves(tree: Predicate) -> Iterator[Predicate]:
@@ -282,7 +284,7 @@ def columns_of(tree: Predicate) -> tuple[str, ...]:
     return tuple(dict.fromkeys(leaf.column.name for leaf in leaves(tree) if isinstance(leaf, _COLUMN_TESTS)))
 
 
-def _joined(kind: type[And] | type[Or], parts: tuple[Predicate, ...], empty: bool) -> Predicate:
+def _join(kind: type[And] | type[Or], parts: tuple[Predicate, ...], empty: bool) -> Predicate:
     if len(parts) > 1:
         return kind(parts)
     return parts[0] if parts else Constant(empty)
@@ -370,7 +372,7 @@ def like(column: Column, pattern: str, escape: str = _ESCAPE) -> Predicate:
             return TextMatch("ends_with", column, text)
         case [Wild.ANY, str(text), Wild.ANY]:
             return TextMatch("contains", column, text)
-    return Like(column, "".join(p.value if isinstance(p, Wild) else _escaped(p) for p in parts))
+    return Like(column, "".join(p.value if isinstance(p, Wild) else _escape(p) for p in parts))
 
 
 def pattern_parts(pattern: str, escape: str = _ESCAPE) -> list[str | Wild]:
@@ -406,7 +408,7 @@ def literal_prefix(pattern: str) -> str:
 def like_expression(pattern: str) -> str:
     """Return the pattern as an RE2 expression for the whole value."""
     words = {Wild.ANY: ".*", Wild.ONE: "."}
-    body = "".join(words[p] if isinstance(p, Wild) else _quoted(p) for p in pattern_parts(pattern))
+    body = "".join(words[p] if isinstance(p, Wild) else _quote(p) for p in pattern_parts(pattern))
     return rf"(?s)\A{body}\z"
 
 
@@ -417,9 +419,9 @@ def _add_text(parts: list[str | Wild], letter: str) -> None:
         parts.append(letter)
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return "".join(_ESCAPE + letter if letter in ("%", "_", _ESCAPE) else letter for letter in text)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return "".join("\\" + c if c.isascii() and c.isprintable() and not (c.isalnum() or c == " ") else c for c in text)

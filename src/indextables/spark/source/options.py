@@ -382,7 +382,9 @@ class ReadRequest(Struct, frozen=True):
         if viewed is None:
             return searched(self.operators, self.query, self._fields(table), now_ms=now_ms), where
         names = viewed.names
-        operators = [replace(o, column=None if o.column is None else names.shown(o.column)) for o in self.operators]
+        operators = [
+            replace(o, column=None if o.column is None else names.logical_name(o.column)) for o in self.operators
+        ]
         query = searched(operators, self.query, self._fields(table), now_ms=now_ms)
         return None if query is None else physical_query(query, names), where
 
@@ -393,7 +395,7 @@ class ReadRequest(Struct, frozen=True):
         viewed, told = table.handle.viewed, self.matches
         if viewed is not None:
             told = json.dumps(
-                [[n, f, None if c is None else viewed.names.shown(c), q] for n, f, c, q in json.loads(told)]
+                [[n, f, None if c is None else viewed.names.logical_name(c), q] for n, f, c, q in json.loads(told)]
             )
         found = MatchColumns.parse(told, self._fields(table), now_ms=table.handle.log.now_ms())
         if viewed is not None:

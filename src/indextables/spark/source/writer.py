@@ -27,7 +27,7 @@ from pyspark.sql.types import StructType
 from indextables import config
 from indextables.config import PREFIX, Settings
 from indextables.config.indexing import IndexingSettings
-from indextables.config.registry import SettingsGroup, declared
+from indextables.config.registry import SettingsGroup, list_settings
 from indextables.errors import IndexTablesError, InvalidInputError, RefusedError, TableNotFoundError
 from indextables.handle import open_log
 from indextables.model.actions import AddAction
@@ -84,7 +84,7 @@ def under_session(write: RowWrite, properties: Mapping[str, str]) -> RowWrite:
 
 def _override(group: G, session: Settings) -> G:
     keys = session.given()
-    return replace(group, **{s.field_name: session[s.key] for s in declared(type(group)) if s.key in keys})
+    return replace(group, **{s.field_name: session[s.key] for s in list_settings(type(group)) if s.key in keys})
 
 
 logger = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from indextables.config import Settings
 from indextables.config.indexing import SearchSettings
-from indextables.errors import InvalidInputError, QuerySyntaxError, nearest, shown
+from indextables.errors import InvalidInputError, QuerySyntaxError, nearest, show_value
 from indextables.splits.index.mapping import ColumnMapping, DocMapping
 from indextables.splits.index.table_schema import TableSchema
 from indextables.splits.index.values import normal_key
@@ -173,7 +173,7 @@ def _existing_column(fields: QueryFields, column: str) -> ColumnMapping:
     if column not in fields.schema.names:
         near = fields.nearest(column)
         hint = f"Did you mean {' or '.join(near)}?" if near else f"Known columns: {', '.join(fields.schema.names)}."
-        raise InvalidInputError(f"There is no column {shown(column)}.", hint=hint, column=column, nearest=near)
+        raise InvalidInputError(f"There is no column {show_value(column)}.", hint=hint, column=column, nearest=near)
     return fields.column(column)
 
 

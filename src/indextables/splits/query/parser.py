@@ -17,7 +17,7 @@ import re
 from msgspec import Struct
 from msgspec.structs import replace
 
-from indextables.errors import shown
+from indextables.errors import show_value
 from indextables.splits.index.mapping import is_text
 from indextables.splits.query.clauses import BREAKS, BareWord, Characters, Clauses
 from indextables.splits.query.fields import MAX_WEIGHT, QueryFields
@@ -191,7 +191,7 @@ class _QueryParser:
             return
         instead = name + _INSTEAD.get(sign.upper(), ":value")
         hint = f"In a query write {instead}; SQL goes into a condition (where=…). Quote it to search for it as words."
-        raise self.source.fail(f"{shown(f'{name} {sign}')} is SQL, not a query", hint=hint)
+        raise self.source.fail(f"{show_value(f'{name} {sign}')} is SQL, not a query", hint=hint)
 
     def _resolve(self, name: BareWord) -> Target:
         fields = self.clauses.fields
@@ -200,13 +200,13 @@ class _QueryParser:
             return target
         instead = self._lucene_hint(name.text)
         if instead:
-            raise self.source.fail(f"There is no column {shown(name.text)}", at=name.start, hint=instead)
+            raise self.source.fail(f"There is no column {show_value(name.text)}", at=name.start, hint=instead)
         near = fields.nearest(name.parts(".")[0])
         guess = f"Did you mean {' or '.join(near)}? " if near else ""
         hint = (
             f"{guess}Known columns: {', '.join(fields.schema.names)}. A colon inside a word is written \\: or quoted."
         )
-        raise self.source.fail(f"There is no column {shown(name.text)}", at=name.start, hint=hint, nearest=near)
+        raise self.source.fail(f"There is no column {show_value(name.text)}", at=name.start, hint=hint, nearest=near)
 
     def _lucene_hint(self, name: str) -> str:
         """Return a hint for a Lucene construct whose name is not a column; the cursor is after its

@@ -28,7 +28,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from indextables.config.indexing import CHAIN
-from indextables.errors import InvalidInputError, shown
+from indextables.errors import InvalidInputError, show_value
 from indextables.model.regular_expression import RegexFaultError, RegularExpression, regular_expression
 from indextables.model.values import is_relative, parse_moment
 from indextables.splits.index.analyzers import analyze, terms_of
@@ -115,7 +115,8 @@ def parse_pattern(pattern: str) -> Pattern:
             literal = ""
             if len(pieces) > MAX_PIECES:
                 raise InvalidInputError(
-                    f"The pattern {shown(pattern)} has more than {MAX_PIECES} parts.", hint="Use fewer `*` and `?`."
+                    f"The pattern {show_value(pattern)} has more than {MAX_PIECES} parts.",
+                    hint="Use fewer `*` and `?`.",
                 )
         else:
             literal += next(characters, "\\") if c == "\\" else c
