@@ -48,14 +48,18 @@ LONGEST_MESSAGE = 20_000
 
 
 def _shorten(text: str) -> str:
-    return text if len(text) <= LONGEST_MESSAGE else f"{text[:LONGEST_MESSAGE]}..."
+    if len(text) <= LONGEST_MESSAGE:
+        return text
+    return f"{text[:LONGEST_MESSAGE]}..."
 
 
 def show_value(value: object) -> str:
     """A value as a message repeats it: quoted, and cut where it is very long."""
     whole = value[: LONGEST_NAME + 1] if isinstance(value, str | bytes) else value
     text = repr(whole)
-    return text if len(text) <= LONGEST_NAME + 2 else f"{text[:LONGEST_NAME]}..."
+    if len(text) <= LONGEST_NAME + 2:
+        return text
+    return f"{text[:LONGEST_NAME]}..."
 
 
 def nearest(name: str, known: Iterable[str], *, count: int = 1, cutoff: float = 0.6) -> list[str]:

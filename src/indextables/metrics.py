@@ -220,7 +220,9 @@ class Profiler:
 
     def section(self, name: str) -> AbstractContextManager[None]:
         """Measure what happens within."""
-        return self._measure(name) if self.enabled else _UNMEASURED
+        if self.enabled:
+            return self._measure(name)
+        return _UNMEASURED
 
     @contextmanager
     def _measure(self, name: str) -> Iterator[None]:
@@ -232,7 +234,9 @@ class Profiler:
 
     def steps(self, name: str, items: Iterator[T]) -> Iterator[T]:
         """The same items; what it takes to come to each of them is measured, not what is done with it."""
-        return self._measured_steps(name, items) if self.enabled else items
+        if self.enabled:
+            return self._measured_steps(name, items)
+        return items
 
     def _measured_steps(self, name: str, items: Iterator[T]) -> Iterator[T]:
         while True:

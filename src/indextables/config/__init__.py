@@ -205,7 +205,10 @@ def with_columns(options: Mapping[str, object], rename: Callable[[str], str]) ->
         elif match[0].names_columns and value:
             parsed = match[0].type.parse(value)
             each = weighed_name(rename)
-            renamed[key] = rename(parsed) if isinstance(parsed, str) else ",".join(map(each, parsed))
+            if isinstance(parsed, str):
+                renamed[key] = rename(parsed)
+            else:
+                renamed[key] = ",".join(map(each, parsed))
         else:
             renamed[key] = value
     return renamed

@@ -176,7 +176,9 @@ class Registry:
     def convert(self, key: str, value: object) -> Any:
         """The value of the target of an alias; None means no value."""
         name = _JVM_NAMES.get(bare_key(key).lower(), "")
-        return ALIASES[name].convert(value) if name in ALIASES else value
+        if name in ALIASES:
+            return ALIASES[name].convert(value)
+        return value
 
     def parse(self, key: str, value: object) -> tuple[Setting, str | None, Any]:
         """Parse the text of a key, or raise an error with key, value and allowed values."""
@@ -218,7 +220,9 @@ def renamed_entry(entry: Setting, column: str, value: Any, rename: Callable[[str
 
 def bare_key(key: str) -> str:
     """Return a key without its optional prefix."""
-    return key[len(PREFIX) :] if key[: len(PREFIX)].lower() == PREFIX else key
+    if key[: len(PREFIX)].lower() == PREFIX:
+        return key[len(PREFIX) :]
+    return key
 
 
 def is_news(*words: str) -> bool:
@@ -258,7 +262,9 @@ def shared_folder() -> str:
 def _folder_of_worker() -> str:
     """Return the block folder of Spark's Python processes, unless it outlives applications."""
     folder = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
-    return folder if Path(folder).name.startswith("blockmgr-") else ""
+    if Path(folder).name.startswith("blockmgr-"):
+        return folder
+    return ""
 
 
 def mention(entry: Setting, value: object) -> None:
@@ -324,7 +330,10 @@ class Settings:
                 renamed._values[key] = dict(renamed_entry(entry, c, each, rename) for c, each in value.items())
             elif self._registry.settings[key].names_columns:
                 weighed = weighed_name(rename)
-                renamed._values[key] = rename(value) if isinstance(value, str) else tuple(map(weighed, value))
+                if isinstance(value, str):
+                    renamed._values[key] = rename(value)
+                else:
+                    renamed._values[key] = tuple(map(weighed, value))
             else:
                 renamed._values[key] = value
         return renamed
@@ -337,7 +346,9 @@ class Settings:
     def __getitem__(self, key: str) -> Any:
         entry, column = self._registry.find(key)
         value = self._values.get(entry.key, {} if entry.per_column else entry.default)
-        return value if column is None else value.get(column)
+        if column is None:
+            return value
+        return value.get(column)
 
     def given(self) -> dict[str, Any]:
         """Return the explicitly given settings without secrets."""

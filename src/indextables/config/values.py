@@ -48,7 +48,9 @@ def parse_size(value: object) -> int:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", str(value).lower())
     if match is None:
         raise ValueError(value)
-    return int(float(match[1]) * _SIZE_UNITS[match[2]]) if "." in match[1] else int(match[1]) * _SIZE_UNITS[match[2]]
+    if "." in match[1]:
+        return int(float(match[1]) * _SIZE_UNITS[match[2]])
+    return int(match[1]) * _SIZE_UNITS[match[2]]
 
 
 def parse_duration_ms(value: object, *, default_unit: str = "ms") -> int:

@@ -82,7 +82,9 @@ def bounds_of(settings: CacheSettings) -> KindBounds | None:
     }
     given = {kind: most for kind, most in entries.items() if most is not None}
     ages = {kind: ms / 1000 for kind, ms in ages_ms.items() if ms is not None}
-    return KindBounds(given, ages) if given or ages else None
+    if given or ages:
+        return KindBounds(given, ages)
+    return None
 
 
 class CacheStats(Struct, frozen=True):
@@ -96,7 +98,9 @@ class CacheStats(Struct, frozen=True):
     def hit_rate(self, kind: str) -> float:
         """Return the share of lookups of this kind answered from memory; 0 before the first."""
         hits, misses = self.hits.get(kind, 0), self.misses.get(kind, 0)
-        return hits / (hits + misses) if hits + misses else 0.0
+        if hits + misses:
+            return hits / (hits + misses)
+        return 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values, one row per kind."""

@@ -122,7 +122,9 @@ class Cleaner(Struct, frozen=True):
 
         def expired(now_ms: int, damaged: Collection[int] = ()) -> Expiry:
             expiry = find_expired(log.without(damaged), policy, now_ms=now_ms)
-            return expiry if only is None else expiry.only(only)
+            if only is None:
+                return expiry
+            return expiry.only(only)
 
         # Whichever clock is ahead: what neither of them calls old needs no further look.
         latest = expired(max(self.now_ms(), log.newest_ms))
@@ -315,7 +317,9 @@ class _FilesByKind(Struct):
     @staticmethod
     def _checkpoint_version(path: str) -> int | None:
         version = log_files.legacy_checkpoint_version_of(path)
-        return log_files.legacy_note_version_of(path) if version is None else version
+        if version is None:
+            return log_files.legacy_note_version_of(path)
+        return version
 
 
 def _object(info: ObjectInfo) -> LogObject:

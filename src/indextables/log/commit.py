@@ -255,14 +255,20 @@ class Committer:
         """R6: plan on what is cached of the table, else on what a listing shows."""
         try:
             basis = self._cached_basis(read)
-            planned = self._plan(read, basis, proposal) if basis is not None else None
+            if basis is not None:
+                planned = self._plan(read, basis, proposal)
+            else:
+                planned = None
             if basis is not None and planned is not None and planned.actions:
                 return _CommitState(basis, self._encode(basis.snapshot, planned, txn_id))
         except IndexTablesError as doubt:
             logger.debug("the log of %s is listed before a commit: %s", self.context.store.url, doubt.message)
         basis = _Basis(self.snapshots.fresh())
         planned = self._plan(read, basis, proposal)
-        candidate = self._encode(basis.snapshot, planned, txn_id) if planned.actions else None
+        if planned.actions:
+            candidate = self._encode(basis.snapshot, planned, txn_id)
+        else:
+            candidate = None
         return _CommitState(basis, candidate)
 
     def _attempt(self, state: _CommitState, candidate: _Candidate, turn: Turn) -> CommitResult | _CommitState:
@@ -322,7 +328,10 @@ class Committer:
         if candidate.number == basis.snapshot.version + 1:
             return state
         planned = self._plan(read, basis, proposal)
-        following = self._encode(basis.snapshot, planned, candidate.txn_id) if planned.actions else None
+        if planned.actions:
+            following = self._encode(basis.snapshot, planned, candidate.txn_id)
+        else:
+            following = None
         return msgspec.structs.replace(state, candidate=following)
 
     def _plan(self, read: Snapshot, basis: _Basis, proposal: Proposal) -> Plan:
@@ -344,7 +353,10 @@ class Committer:
     def _find_conflict(self, read: Snapshot, basis: _Basis, intent: Intent) -> Conflict | None:
         listed = basis.listed_version
         try:
-            older = self.snapshots.since(read.version, listed) if read.version < listed else ()
+            if read.version < listed:
+                older = self.snapshots.since(read.version, listed)
+            else:
+                older = ()
         except VersionNotFoundError:
             # The versions in between were cleaned away: compare what they led to instead.
             return find_difference(intent, read, basis.snapshot)
@@ -424,11 +436,16 @@ class Committer:
             exists = self.reader.is_file_of(followed[-1])
         else:
             exists = self._is_unchanged(snapshot.version)
-        return _Basis(snapshot, tuple(followed)) if exists else None
+        if exists:
+            return _Basis(snapshot, tuple(followed))
+        return None
 
     def _next_basis(self, basis: _Basis, put: _Put) -> _Basis:
         """Return what the next attempt builds on: probed by name after a lost race, else as a listing shows it."""
-        probed = self._probe_next_versions(basis, put.winner) if put.winner is not None else None
+        if put.winner is not None:
+            probed = self._probe_next_versions(basis, put.winner)
+        else:
+            probed = None
         if probed is not None:
             return probed
         if put.outcome is PutOutcome.EXISTS:
@@ -514,7 +531,10 @@ class Committer:
 
     def _discard_unused(self, paths: Sequence[str], committed: CommitResult) -> None:
         """Delete vector files of attempts that lost a race: the committed version names only those of the last one."""
-        named = committed.offered.named_files if committed.offered is not None else frozenset()
+        if committed.offered is not None:
+            named = committed.offered.named_files
+        else:
+            named = frozenset()
         unused = [path for path in paths if path not in named]
         if unused and committed.written is not None:
             try:
@@ -531,7 +551,10 @@ class Committer:
         if retries:
             METRICS.count("commit_retries_total", url, by=retries)
             logger.info("version %s of %s was committed after %d retries", committed.version, url, retries)
-        actions = committed.written.actions if committed.written is not None else ()
+        if committed.written is not None:
+            actions = committed.written.actions
+        else:
+            actions = ()
         was_ours = names_parquet_splits(read.header.protocol)
         for action in actions:
             if isinstance(action, SkipAction):
@@ -546,7 +569,9 @@ class Committer:
 def _vector_files(proposal: Proposal) -> Sequence[str]:
     """Return the files of deletion vectors that were written for a proposal, in all attempts."""
     writer = proposal.writer if isinstance(proposal, Changes) else None
-    return tuple(writer.written) if writer is not None else ()
+    if writer is not None:
+        return tuple(writer.written)
+    return ()
 
 
 def delete_version(reader: VersionReader, version: int, txn_id: str) -> None:
@@ -570,7 +595,10 @@ def _conflict_error(url: str, conflict: Conflict, operation: str) -> ConflictErr
 
 
 def _replaced_log_error(url: str, read: Snapshot, base: Snapshot) -> ConflictError:
-    newest = f"{base.version}" if base.version < read.version else f"{base.version}, which does not come from it"
+    if base.version < read.version:
+        newest = f"{base.version}"
+    else:
+        newest = f"{base.version}, which does not come from it"
     return ConflictError(
         f"{url} was read at version {read.version}, and now its newest is {newest}: its log was replaced.",
         hint="Nothing was committed. Open the table again with Table.open(path) and repeat the operation.",

@@ -224,7 +224,9 @@ def _row(version: int, committed: CommittedVersion | None, listing: LogListing, 
 
 
 def _json(value: dict[str, Any] | None) -> str | None:
-    return None if value is None else msgspec.json.encode(value).decode()
+    if value is None:
+        return None
+    return msgspec.json.encode(value).decode()
 
 
 def version_at(log: TransactionLog, timestamp_ms: int) -> int:
@@ -240,7 +242,10 @@ def version_at(log: TransactionLog, timestamp_ms: int) -> int:
         else:
             high = middle
     if low == 0:
-        first = _format_time(_timestamp_ms(log, listing, readable[0])) if readable else None
+        if readable:
+            first = _format_time(_timestamp_ms(log, listing, readable[0]))
+        else:
+            first = None
         raise VersionNotFoundError(
             f"{log.store.url} had no version that can be read at {_format_time(timestamp_ms)}.",
             hint=f"The oldest that can be read is version {readable[0]}, of {first}." if readable else None,

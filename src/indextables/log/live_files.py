@@ -31,7 +31,9 @@ class _PartsThatMayMatch(Struct, frozen=True):
 
 def files_in_parts(snapshot: Snapshot, where: Predicate | None) -> pa.Table:
     """Live files, without those in parts of the list that the predicate rules out unread."""
-    return snapshot.all_files if where is None else snapshot.files(_PartsThatMayMatch(where))
+    if where is None:
+        return snapshot.all_files
+    return snapshot.files(_PartsThatMayMatch(where))
 
 
 def pruned_files(snapshot: Snapshot, where: Predicate) -> pa.Table:

@@ -60,7 +60,10 @@ def manifest_path(path: str, state_file: str) -> str:
     Shared manifests and those of a named state directory are relative to the log; a bare name is
     relative to the state's directory. A path outside the log is a BadFileError.
     """
-    folder = LOG if path.startswith(("manifests/", STATE_PREFIX)) else state_file.rpartition("/")[0]
+    if path.startswith(("manifests/", STATE_PREFIX)):
+        folder = LOG
+    else:
+        folder = state_file.rpartition("/")[0]
     if path.startswith("/") or "://" in path or ".." in path.split("/"):
         raise BadFileError(f"{state_file} names a manifest outside the log: {path!r}.", path=state_file)
     return f"{folder}/{path}"
@@ -90,7 +93,9 @@ def version_of(path: str) -> int | None:
     """Return the version of a version file, or None for other paths."""
     name = path.removeprefix(f"{LOG}/")
     digits, dot, rest = name.partition(".")
-    return int(digits) if dot and rest == "json" and _is_number(digits) else None
+    if dot and rest == "json" and _is_number(digits):
+        return int(digits)
+    return None
 
 
 def legacy_checkpoint_version_of(path: str) -> int | None:
@@ -106,14 +111,18 @@ def legacy_checkpoint_version_of(path: str) -> int | None:
         )
     else:
         is_checkpoint = rest == "checkpoint.json"
-    return int(digits) if is_checkpoint and digits else None
+    if is_checkpoint and digits:
+        return int(digits)
+    return None
 
 
 def legacy_note_version_of(path: str) -> int | None:
     """Return the version of a small file next to a Parquet checkpoint, or None."""
     digits, rest, in_folder = _checkpoint_name(path)
     is_note = in_folder and (rest == "checkpoint.json" or rest.startswith("checkpoint.parquet/_"))
-    return int(digits) if is_note and digits else None
+    if is_note and digits:
+        return int(digits)
+    return None
 
 
 def is_checkpoint_part(path: str) -> bool:
@@ -156,7 +165,9 @@ def state_version_of(path: str) -> int | None:
     digits = folder.removeprefix(STATE_PREFIX)
     # Other writers leave out the zeros before the number; a longer one than ours is no version.
     is_state = name in STATE_FILES and folder.startswith(STATE_PREFIX) and _is_number(digits.zfill(_DIGITS))
-    return int(digits) if is_state and digits else None
+    if is_state and digits:
+        return int(digits)
+    return None
 
 
 MOST_HOLES = 1_000

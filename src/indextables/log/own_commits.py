@@ -80,7 +80,9 @@ def table_key(url: str, local_path: Path | None) -> str:
     """Return the name under which commits to a table are counted: one for all spellings of a local
     path.
     """
-    return url if local_path is None else os.path.realpath(local_path)
+    if local_path is None:
+        return url
+    return os.path.realpath(local_path)
 
 
 def _append_byte(path: Path) -> int:

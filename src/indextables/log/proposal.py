@@ -74,7 +74,9 @@ class TakeoverProposal(Struct, frozen=True):
         if protocol is before and metadata is given:
             return planned
         rest = [a for a in planned.actions if not isinstance(a, ProtocolAction) and a is not given]
-        head = [protocol] if metadata is snapshot.metadata else [protocol, metadata]
+        head: list[LogAction] = [protocol]
+        if metadata is not snapshot.metadata:
+            head.append(metadata)
         return msgspec.structs.replace(planned, actions=[*head, *rest])
 
 

@@ -64,7 +64,10 @@ def load(store: Store, reader: BaseReader, *, version: int | None = None) -> Loa
         try:
             return _load(store, reader, listing, version, last_try=attempt == RESTARTS - 1)
         except LogMovedError as moved:
-            missed = f": {moved.__cause__}" if moved.__cause__ is not None else "."
+            if moved.__cause__ is not None:
+                missed = f": {moved.__cause__}"
+            else:
+                missed = "."
     raise CorruptTableError(f"The log of {store.url} changes faster than it can be read{missed}", path=store.url)
 
 
@@ -78,7 +81,9 @@ def _short_listing(store: Store) -> LogListing:
         return list_log(store)
     listing = list_log(store, first_version=pointer.version)
     is_listed = pointer.version in listing.states or pointer.version in listing.legacy_checkpoints
-    return listing if is_listed else list_log(store)
+    if is_listed:
+        return listing
+    return list_log(store)
 
 
 def advance(store: Store, reader: BaseReader, loaded: LoadedSnapshot) -> LoadedSnapshot:
@@ -94,7 +99,9 @@ def advance(store: Store, reader: BaseReader, loaded: LoadedSnapshot) -> LoadedS
         check_newest_state(reader, listing)
     newest = listing.newest
     if newest == at:
-        return replace(loaded, own=(), latest=None) if loaded.own else loaded
+        if loaded.own:
+            return replace(loaded, own=(), latest=None)
+        return loaded
     if listing.missing(at, newest):
         return load(store, reader)
     own = {version.version: version for version in loaded.own if version.version <= newest}
@@ -127,7 +134,9 @@ def _bound_time(version: CommittedVersion, info: ObjectInfo) -> CommittedVersion
     received it.
     """
     timestamp_ms = bounded_time(version.timestamp_ms, info.last_modified_ms)
-    return version if timestamp_ms == version.timestamp_ms else replace(version, timestamp_ms=timestamp_ms)
+    if timestamp_ms == version.timestamp_ms:
+        return version
+    return replace(version, timestamp_ms=timestamp_ms)
 
 
 def _load(
@@ -209,7 +218,10 @@ def version_not_found(url: str, listing: LogListing, version: int) -> VersionNot
     """Return the error for a version that does not, or no longer, exist."""
     readable = readable_versions(listing)
     first, last = (readable[0], readable[-1]) if readable else (None, None)
-    what = "does not exist yet" if version > listing.newest else "is not in the log any more"
+    if version > listing.newest:
+        what = "does not exist yet"
+    else:
+        what = "is not in the log any more"
     if version < 0:
         what = "does not exist"
     return VersionNotFoundError(
@@ -223,7 +235,10 @@ def version_not_found(url: str, listing: LogListing, version: int) -> VersionNot
 
 def _gap(url: str, missing: list[int]) -> LogGapError:
     first = missing[0]
-    before = f"open version {first - 1}, the last before the hole, by number, " if first else ""
+    if first:
+        before = f"open version {first - 1}, the last before the hole, by number, "
+    else:
+        before = ""
     missing_file = log_files.version_path(first)
     return LogGapError(
         f"Version {first} of {url} is missing from its log below a higher version ({missing_file}).",

@@ -47,7 +47,9 @@ _PLAIN_ID = re.compile(r"[0-9A-Za-z-]{1,64}")
 
 def folder_of(table_id: str) -> str:
     """Return the folder of a table in a replica. An id that is not a plain name is hashed."""
-    return table_id if _PLAIN_ID.fullmatch(table_id) else hashlib.sha256(table_id.encode()).hexdigest()
+    if _PLAIN_ID.fullmatch(table_id):
+        return table_id
+    return hashlib.sha256(table_id.encode()).hexdigest()
 
 
 class RecoveredSnapshot(Struct, frozen=True):
@@ -134,7 +136,10 @@ class Replica(Struct, frozen=True):
         folders = sorted({info.path.partition("/")[0] for info in self.open(self.url).list() if _is_state(info.path)})
         own = [folder for folder in folders if not ids or folder in {folder_of(table_id) for table_id in ids}]
         if not own:
-            there = f"of other tables: {', '.join(folders[:5])}" if folders else "empty"
+            if folders:
+                there = f"of other tables: {', '.join(folders[:5])}"
+            else:
+                there = "empty"
             raise _refusal(
                 self.url, versions, f"it is {there}", f"The table is {', '.join(sorted(ids)) or 'not known'}."
             )
@@ -168,7 +173,9 @@ def _is_state(path: str) -> bool:
 
 
 def _id_of(base: Base) -> str:
-    return base.header.metadata.id if base.header.metadata is not None else ""
+    if base.header.metadata is not None:
+        return base.header.metadata.id
+    return ""
 
 
 def _table_ids(versions: VersionReader, reading: StateReadSettings, listing: LogListing) -> frozenset[str]:

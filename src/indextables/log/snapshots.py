@@ -57,7 +57,9 @@ class CachedSnapshot(Struct, frozen=True):
         mark and is outdated.
         """
         is_complete = self.snapshot.version >= version and mark == self.mark.following
-        return replace(self, mark=mark) if is_complete else self
+        if is_complete:
+            return replace(self, mark=mark)
+        return self
 
 
 class Snapshots:
@@ -127,7 +129,10 @@ class Snapshots:
         base, seconds = loaded.snapshot.base, context.monotonic() - began
         kind = "versions"
         if base.header.version >= 0:
-            kind = "avro-state" if isinstance(base.source, StateFiles) else "checkpoint"
+            if isinstance(base.source, StateFiles):
+                kind = "avro-state"
+            else:
+                kind = "checkpoint"
         METRICS.observe("load_seconds", seconds, url, kind)
         text = "loaded version %d of %s from %s (version %d) in %.1f ms"
         logger.info(text, loaded.snapshot.version, url, kind, base.header.version, seconds * 1000)
@@ -153,11 +158,15 @@ class Snapshots:
     def read_as_listed(self, snapshot: Snapshot) -> Snapshot:
         """Return the same version as other readers see it, if it is the newest: dated no later than a listing says."""
         newest = self.newest_writable()
-        return newest if newest.version == snapshot.version else snapshot
+        if newest.version == snapshot.version:
+            return newest
+        return snapshot
 
     def listed_file(self, version: int) -> ObjectInfo | None:
         """Return the file from which a version of the newest snapshot was read, as a listing showed it."""
-        return self._read.files.get(version) if self._read is not None else None
+        if self._read is not None:
+            return self._read.files.get(version)
+        return None
 
     def find_followed(self) -> tuple[Snapshot, Sequence[CommittedVersion]] | None:
         """Return the cached snapshot and its last versions that no listing has shown; None where only a listing can tell."""

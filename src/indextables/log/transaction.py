@@ -159,7 +159,10 @@ class Changes(Struct, frozen=True):
         return txn is not None and newest is not None and newest.version >= txn[1]
 
     def _removals(self, snapshot: Snapshot) -> list[AddAction]:
-        selection = [] if self.selected is None else to_actions(self.selected(snapshot))
+        if self.selected is None:
+            selection = []
+        else:
+            selection = to_actions(self.selected(snapshot))
         if not self.removes:
             return selection
         files = snapshot.all_files
@@ -213,7 +216,9 @@ class Changes(Struct, frozen=True):
             return deletion.rows
         before, rows = vectors.load(deletion.before), vectors.load(deletion.vector, deletion.deleted_records)
         assert rows is not None
-        return rows if before is None else np.setdiff1d(rows, before, assume_unique=True)
+        if before is None:
+            return rows
+        return np.setdiff1d(rows, before, assume_unique=True)
 
     def _protocol(self, snapshot: Snapshot, adds: Sequence[AddAction]) -> ProtocolAction | None:
         """Return the protocol to record: raised if a split of the version is the first with a
@@ -248,7 +253,10 @@ class Changes(Struct, frozen=True):
     @staticmethod
     def _skip(request: SkipRequest, split: Mapping[str, Any], snapshot: Snapshot, now_ms: int) -> SkipAction:
         earlier = snapshot.header.skips.get(request.path)
-        values = split.get("partition_values") if request.partition_values is None else request.partition_values
+        if request.partition_values is None:
+            values = split.get("partition_values")
+        else:
+            values = request.partition_values
         return SkipAction(
             path=request.path,
             skip_timestamp=now_ms,

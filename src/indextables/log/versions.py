@@ -80,7 +80,9 @@ def bounded_time(recorded_ms: int | None, file_ms: int | None) -> int:
     """
     if recorded_ms is None or not 0 < recorded_ms <= _LAST_MS:
         return file_ms or 0
-    return recorded_ms if file_ms is None else min(recorded_ms, file_ms + GRAIN_MS)
+    if file_ms is None:
+        return recorded_ms
+    return min(recorded_ms, file_ms + GRAIN_MS)
 
 
 _LAST_MS = 253_402_300_799_999
@@ -91,7 +93,9 @@ def _span(ms: int) -> str:
     minutes = ms / 60_000
     if minutes < 120:
         return f"{minutes:.0f} minutes"
-    return f"{minutes / 60:.1f} hours" if minutes < 48 * 60 else f"{minutes / 1440:.1f} days"
+    if minutes < 48 * 60:
+        return f"{minutes / 60:.1f} hours"
+    return f"{minutes / 1440:.1f} days"
 
 
 _PARSED_SIZE = 12
@@ -152,8 +156,13 @@ class VersionReader(Struct, frozen=True):
             self.cache.put("versions", self.store.url, info, version, cost_bytes=info.size * _PARSED_SIZE)
 
     def _from_cache(self, version: int, info: ObjectInfo) -> CommittedVersion | None:
-        cached = self.cache.get("versions", self.store.url, info) if self.cache else None
-        return cached if isinstance(cached, CommittedVersion) and cached.version == version else None
+        if self.cache:
+            cached = self.cache.get("versions", self.store.url, info)
+        else:
+            cached = None
+        if isinstance(cached, CommittedVersion) and cached.version == version:
+            return cached
+        return None
 
     def _fetch_all(self, files: Sequence[tuple[int, ObjectInfo]]) -> list[CommittedVersion]:
         # Local files are read fastest one after the other, however many: threads only contend for the interpreter
@@ -220,7 +229,9 @@ def _relative(root: str, action: LogAction) -> LogAction:
     if _is_plainly_inside(action.path):
         return action
     path = inside(root, action.path)
-    return action if path == action.path else msgspec.structs.replace(action, path=path)
+    if path == action.path:
+        return action
+    return msgspec.structs.replace(action, path=path)
 
 
 def _is_plainly_inside(path: str) -> bool:

@@ -81,7 +81,10 @@ def to_epoch_ms(moment: Moment) -> int:
     try:
         if isinstance(moment, str) and moment.strip().lstrip("-").isdecimal():
             return _bounded_ms(int(moment))
-        parsed = moment if isinstance(moment, datetime) else datetime.fromisoformat(str(moment).strip())
+        if isinstance(moment, datetime):
+            parsed = moment
+        else:
+            parsed = datetime.fromisoformat(str(moment).strip())
         aware = parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
         return round(aware.timestamp() * 1000)
     except InvalidInputError:
@@ -123,10 +126,15 @@ def byte_size(name: str, size: int | str) -> int:
 
 def argument_error(name: str, expected: str, value: Any, *, hint: str | None = None) -> InvalidInputError:
     """Return the error for an argument of the wrong type."""
-    description = "None" if value is None else f"{_describe(value)} ({type(value).__name__})"
+    if value is None:
+        description = "None"
+    else:
+        description = f"{_describe(value)} ({type(value).__name__})"
     return InvalidInputError(f"{name} is {expected}, not {description}.", hint=hint, argument=name)
 
 
 def _describe(value: Any) -> str:
     shown = repr(value)
-    return shown if len(shown) <= 60 else f"{shown[:60]}..."
+    if len(shown) <= 60:
+        return shown
+    return f"{shown[:60]}..."

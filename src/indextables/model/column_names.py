@@ -56,7 +56,9 @@ class ColumnNames(Struct, frozen=True, dict=True):
     @cached_property
     def physical_json(self) -> str:
         """The schema with physical names and without logical ones."""
-        return self.schema_json if self.same else dump_schema(_nameless(json.loads(self.schema_json)))
+        if self.same:
+            return self.schema_json
+        return dump_schema(_nameless(json.loads(self.schema_json)))
 
     @property
     def physical(self) -> pa.Schema:
@@ -86,7 +88,9 @@ class ColumnNames(Struct, frozen=True, dict=True):
         another column's physical name.
         """
         name = self._to_physical.get(logical, logical)
-        return name if logical in self._to_physical or name not in self._to_logical else f"{name}{_NOWHERE}"
+        if logical in self._to_physical or name not in self._to_logical:
+            return name
+        return f"{name}{_NOWHERE}"
 
     def logical_name(self, physical: str) -> str:
         """Return the logical name of a physical column. A column that the table no longer has is
@@ -114,7 +118,9 @@ class ColumnNames(Struct, frozen=True, dict=True):
 
     def optional_predicate(self, bound: Predicate | None) -> Predicate | None:
         """Translate an optional predicate to physical names."""
-        return None if bound is None else self.predicate(bound)
+        if bound is None:
+            return None
+        return self.predicate(bound)
 
     def path(self, logical: tuple[str, ...]) -> tuple[str, ...]:
         """Return the physical names of a field inside a column."""
@@ -155,19 +161,27 @@ class ColumnNames(Struct, frozen=True, dict=True):
 
     def to_logical(self, rows: Rows) -> Rows:
         """Rename columns to logical names. Other columns, such as a score, keep their names."""
-        return rows if self.same else _relabel_columns(rows, self.physical, self.logical, self._to_logical)
+        if self.same:
+            return rows
+        return _relabel_columns(rows, self.physical, self.logical, self._to_logical)
 
     def to_physical(self, rows: Rows) -> Rows:
         """Rename columns to physical names."""
-        return rows if self.same else _relabel_columns(rows, self.logical, self.physical, self._to_physical)
+        if self.same:
+            return rows
+        return _relabel_columns(rows, self.logical, self.physical, self._to_physical)
 
     def settings(self, physical: Settings) -> Settings:
         """Return settings with logical column names in place of physical ones."""
-        return physical if self.same else physical.with_columns(self.logical_name)
+        if self.same:
+            return physical
+        return physical.with_columns(self.logical_name)
 
     def options(self, logical: Mapping[str, object]) -> Mapping[str, object]:
         """Return user-provided settings with physical column names."""
-        return logical if self.same else config.with_columns(logical, self.column)
+        if self.same:
+            return logical
+        return config.with_columns(logical, self.column)
 
     def metadata(self, recorded: MetadataAction) -> MetadataAction:
         """Return the metadata of the table with logical names."""
@@ -235,7 +249,9 @@ def _nameless(spark: SparkJson) -> SparkJson:
         return spark
     inner = {key: _nameless(value) for key, value in spark.items() if key != "metadata"}
     metadata = {key: value for key, value in (spark.get("metadata") or {}).items() if key != NAME_KEY}
-    return {**inner, "metadata": metadata} if "metadata" in spark else inner
+    if "metadata" in spark:
+        return {**inner, "metadata": metadata}
+    return inner
 
 
 def _extend_type(old: SparkJson, new: SparkJson, new_name: Callable[[str], str]) -> SparkJson:
@@ -246,7 +262,10 @@ def _extend_type(old: SparkJson, new: SparkJson, new_name: Callable[[str], str])
         return new
     same_kind = isinstance(old, dict) and old.get("type") == new.get("type")
     if new.get("type") == "struct":
-        known = {logical_name(field): field for field in old["fields"]} if same_kind else {}
+        if same_kind:
+            known = {logical_name(field): field for field in old["fields"]}
+        else:
+            known = {}
         return {**new, "fields": [_extended_field(known.get(f["name"]), f, new_name) for f in new["fields"]]}
     inner = {
         key: _extend_type(old.get(key) if same_kind else None, new[key], new_name)
@@ -318,10 +337,14 @@ def default_of(field: pa.Field) -> pa.Scalar | None:
     if recorded is None or _MARK not in recorded:
         return None
     text = json.loads(recorded).get(DEFAULT_KEY)
-    return None if text is None else pa.scalar(decode_value(str(text), field.type), field.type)
+    if text is None:
+        return None
+    return pa.scalar(decode_value(str(text), field.type), field.type)
 
 
 def absent_values(field: pa.Field, count: int) -> pa.Array:
     """Return the values of a column for rows that lack it."""
     default = default_of(field)
-    return pa.nulls(count, field.type) if default is None else pa.repeat(default, count)
+    if default is None:
+        return pa.nulls(count, field.type)
+    return pa.repeat(default, count)

@@ -77,7 +77,10 @@ class _MapChunk:
         self._keys = maps.keys.slice(first, last - first)
         self._items = maps.items.slice(first, last - first)
         self._offsets = self._offsets - first
-        self._null = pc.is_null(maps).to_numpy(zero_copy_only=False) if maps.null_count else None
+        if maps.null_count:
+            self._null = pc.is_null(maps).to_numpy(zero_copy_only=False)
+        else:
+            self._null = None
 
     def lookup(self, key: str) -> tuple[pa.Array, Mask]:
         shared = self._shared_keys
@@ -107,7 +110,9 @@ class _MapChunk:
             if not (rows == rows[0]).all():
                 return None
         keys: list[str] = self._keys.slice(0, width).to_pylist()
-        return keys if len(set(keys)) == width else None
+        if len(set(keys)) == width:
+            return keys
+        return None
 
     def _scatter(self, key: str) -> tuple[pa.Array, Mask]:
         hits = np.flatnonzero(pc.equal(self._keys, key).to_numpy(zero_copy_only=False))
@@ -126,7 +131,9 @@ def null_counts(stats: pa.ChunkedArray, column: str) -> tuple[Counts, Counts]:
     """
     texts = pc.fill_null(stats.combine_chunks() if isinstance(stats, pa.ChunkedArray) else stats, "{}")
     counts = _read_together(texts, column)
-    return counts if counts is not None else _read_singly(texts, column)
+    if counts is not None:
+        return counts
+    return _read_singly(texts, column)
 
 
 def _read_together(texts: pa.Array, column: str) -> tuple[Counts, Counts] | None:
@@ -172,7 +179,9 @@ def _read_singly(texts: pa.Array, column: str) -> tuple[Counts, Counts]:
 
 def _count_of_text(container: Any, key: str) -> int:
     value = container.get(key) if isinstance(container, dict) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63 else UNKNOWN_COUNT
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63:
+        return value
+    return UNKNOWN_COUNT
 
 
 _CUT_LENGTH = 32
@@ -318,7 +327,10 @@ def _json_bounds(text: str, key: str) -> list[tuple[str, str]]:
     except (ValueError, RecursionError):
         return []
     found = content.get(key) if isinstance(content, dict) else None
-    plain = {name: value for name, value in found.items() if _is_plain(value)} if isinstance(found, dict) else {}
+    if isinstance(found, dict):
+        plain = {name: value for name, value in found.items() if _is_plain(value)}
+    else:
+        plain = {}
     return [(name, value if isinstance(value, str) else json.dumps(value)) for name, value in plain.items()]
 
 
@@ -414,7 +426,9 @@ def can_pass(test: ColumnTest, column_range: ColumnRange) -> Mask:
     if isinstance(test, TextMatch) and test.kind == "starts_with":
         return _can_begin(test.text, column_range)
     mask = _possible(_of_single_values(column_range, outcome_of(test, column_range.low)))
-    return mask & _can_begin(literal_prefix(test.pattern), column_range) if isinstance(test, Like) else mask
+    if isinstance(test, Like):
+        return mask & _can_begin(literal_prefix(test.pattern), column_range)
+    return mask
 
 
 def can_fail(test: ColumnTest, column_range: ColumnRange) -> Mask:
@@ -486,13 +500,17 @@ def _can_begin(prefix: str, column_range: ColumnRange) -> Mask:
     """Return the range of texts with a prefix: from the prefix up to but excluding its successor."""
     arrow, beyond = column_range.low.type, successor(prefix)
     mask = _possible(compare(">=", column_range.high, prefix, arrow))
-    return mask if beyond is None else mask & _possible(compare("<", column_range.low, beyond, arrow))
+    if beyond is None:
+        return mask
+    return mask & _possible(compare("<", column_range.low, beyond, arrow))
 
 
 def _can_begin_otherwise(prefix: str, column_range: ColumnRange) -> Mask:
     arrow, beyond = column_range.low.type, successor(prefix)
     mask = _possible(compare("<", column_range.low, prefix, arrow))
-    return mask if beyond is None else mask | _possible(compare(">=", column_range.high, beyond, arrow))
+    if beyond is None:
+        return mask
+    return mask | _possible(compare(">=", column_range.high, beyond, arrow))
 
 
 def _of_single_values(column_range: ColumnRange, outcome: pa.Array) -> pa.Array:
@@ -562,7 +580,9 @@ class BoundsFinder:
             return None
         same_low = decode_value(low, kind) == decode_value(str(typed[0]), kind)
         same_high = decode_value(high, kind) == decode_value(str(typed[1]), kind)
-        return (low, high) if same_low and same_high else None
+        if same_low and same_high:
+            return (low, high)
+        return None
 
 
 def _end(values: Any, which: str) -> str | None:
@@ -572,4 +592,6 @@ def _end(values: Any, which: str) -> str | None:
     if pa.types.is_binary(values.type) or pa.types.is_null(values.type):
         return None
     end = pc.min_max(values)[which]
-    return encode_value(end) if end.is_valid else None
+    if end.is_valid:
+        return encode_value(end)
+    return None

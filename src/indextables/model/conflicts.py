@@ -184,7 +184,9 @@ def _decide(intent: Intent, read: MetadataAction | None, others: _Others) -> Con
         reason = "the metadata was changed too"
     elif intent.writes_data and other_layout:
         reason = "the schema, the partitioning or the index was changed"
-    return Conflict(others.version, reason, retry_helps=True) if reason else None
+    if reason:
+        return Conflict(others.version, reason, retry_helps=True)
+    return None
 
 
 def _others_of_version(intent: Intent, read: MetadataAction | None, theirs: CommittedVersion) -> _Others:
@@ -294,7 +296,9 @@ def another_table(url: str, expected_id: str, actual_id: str) -> ConflictError:
 
 def _some(paths: frozenset[str]) -> str:
     first = min(paths)
-    return f"{first} is" if len(paths) == 1 else f"{first} and {len(paths) - 1} more are"
+    if len(paths) == 1:
+        return f"{first} is"
+    return f"{first} and {len(paths) - 1} more are"
 
 
 def files_of_new_rows(version: CommittedVersion) -> list[AddAction]:

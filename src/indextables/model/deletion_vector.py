@@ -123,7 +123,9 @@ def _decode(data: bytes) -> RowSet:
         blocks.append((key << 16) + low)
     if at != len(data):
         raise ValueError(f"{len(data) - at} bytes follow its end")
-    return np.concatenate(blocks) if blocks else np.empty(0, np.int64)
+    if blocks:
+        return np.concatenate(blocks)
+    return np.empty(0, np.int64)
 
 
 def _block(data: bytes, at: int, count: int, run: bool) -> tuple[RowSet, int]:
@@ -212,7 +214,9 @@ def vectors_of(sets: Sequence[RowSet], path: str) -> tuple[list[str], bytes]:
 def vector_path(vector: str | None) -> str | None:
     """Return the file of a vector, or None if it is inline or malformed."""
     match = _PLACE.fullmatch(vector) if vector is not None else None
-    return match[1] if match else None
+    if match:
+        return match[1]
+    return None
 
 
 def named_paths(actions: Iterable[AddAction]) -> set[str]:
@@ -239,7 +243,9 @@ REACHED_COLUMNS = ["path", "deletion_vector"]
 
 def stored_records(action: AddAction) -> int | None:
     """Return the number of rows in the file of a split, including deleted ones."""
-    return None if action.num_records is None else action.num_records + (action.deleted_records or 0)
+    if action.num_records is None:
+        return None
+    return action.num_records + (action.deleted_records or 0)
 
 
 def _bad(path: str, why: str) -> BadFileError:

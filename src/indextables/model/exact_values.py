@@ -92,7 +92,9 @@ def moment_of(text: str) -> datetime:
     microsecond.
     """
     parsed = _parse_time(text)
-    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+    if parsed.tzinfo:
+        return parsed
+    return parsed.replace(tzinfo=UTC)
 
 
 def is_finer_than_micros(text: str) -> bool:
@@ -132,7 +134,9 @@ def _converter(kind: pa.DataType, json: bool) -> Convert:
     if pa.types.is_timestamp(kind):
         return partial(_moment, zoned=kind.tz is not None)
     if pa.types.is_binary(kind):
-        return _base64 if json else _bytes
+        if json:
+            return _base64
+        return _bytes
     nested = next((make for test, make in _NESTED if test(kind)), None)
     if nested is not None:
         return nested(kind, json)
@@ -399,9 +403,14 @@ def _cast_map(array: pa.Array, kind: pa.DataType) -> pa.Array:
     first, last = (whole.offsets[0].as_py(), whole.offsets[-1].as_py()) if len(whole) else (0, 0)
     keys = exact_cast(whole.keys.slice(first, last - first), kind.key_type)
     items = exact_cast(whole.items.slice(first, last - first), kind.item_type)
-    offsets = pc.subtract(whole.offsets, first) if len(whole) else pa.array([0], pa.int32())
+    if len(whole):
+        offsets = pc.subtract(whole.offsets, first)
+    else:
+        offsets = pa.array([0], pa.int32())
     maps = pa.MapArray.from_arrays(offsets, keys, items, type=kind)
-    return pc.if_else(whole.is_valid(), maps, pa.scalar(None, kind)) if whole.null_count else maps
+    if whole.null_count:
+        return pc.if_else(whole.is_valid(), maps, pa.scalar(None, kind))
+    return maps
 
 
 def _cast_leaf(array: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -42,7 +42,10 @@ def _substring(text: Any, start: Any, length: Any = None) -> Any:
     """Return a substring. The first character has number 1; a negative start counts from the end."""
     first, count = _constant(start, "substring"), None if length is None else _constant(length, "substring")
     begin = first - 1 if first > 0 else first
-    stop = None if count is None or (begin < 0 and begin + count >= 0) else begin + max(count, 0)
+    if count is None or (begin < 0 and begin + count >= 0):
+        stop = None
+    else:
+        stop = begin + max(count, 0)
     return pc.utf8_slice_codeunits(text, begin, stop)
 
 
@@ -196,7 +199,9 @@ class _Expression(Cursor):
             return self.parse_name()
         if token.kind != "name":
             self.fail("a value")
-        return self.cast() if token.is_word("CAST") else self.call()
+        if token.is_word("CAST"):
+            return self.cast()
+        return self.call()
 
     def parse_name(self) -> Compute:
         token = self.token

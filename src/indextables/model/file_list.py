@@ -159,7 +159,9 @@ def _no_collection() -> Iterator[None]:
 def _one_array(column: Any, kind: pa.DataType) -> pa.Array:
     array = column.combine_chunks()
     if isinstance(array, pa.ChunkedArray):
-        return pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], kind)
+        if array.num_chunks:
+            return pa.concat_arrays(array.chunks)
+        return pa.array([], kind)
     return array
 
 

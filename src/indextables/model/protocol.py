@@ -132,7 +132,9 @@ def default_operator(protocol: ProtocolAction) -> str:
     The other engine uses AND and records nothing. A table is ours from the version that names
     `parquetSplits`.
     """
-    return "or" if names_parquet_splits(protocol) else "and"
+    if names_parquet_splits(protocol):
+        return "or"
+    return "and"
 
 
 def take_over(protocol: ProtocolAction) -> ProtocolAction:
@@ -246,7 +248,9 @@ def lower_protocol(protocol: ProtocolAction, version: int) -> ProtocolAction:
     known = {feature for since, features in _FEATURES_BY_VERSION.items() if since <= version for feature in features}
 
     def of(features: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        return tuple(f for f in features or () if f in known) if version >= FEATURES_SINCE else None
+        if version >= FEATURES_SINCE:
+            return tuple(f for f in features or () if f in known)
+        return None
 
     return ProtocolAction(
         min_reader_version=version,

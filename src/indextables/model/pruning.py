@@ -130,7 +130,9 @@ def _certain_bounds(pair: Bounds, arrow: pa.DataType) -> Bounds:
         # Empty texts may have been left out of the bounds.
         return None, high if low == high and not is_doubtful(high) else None
     agrees = pa.types.is_date(arrow) or (low == high and not pa.types.is_floating(arrow))
-    return pair if agrees else (None, None)
+    if agrees:
+        return pair
+    return (None, None)
 
 
 class _Possible:
@@ -177,7 +179,9 @@ class _Possible:
             return self._everywhere(tree.value is outcome)
         if isinstance(tree, IsNull | IsNotNull):
             column_range = self._range(tree.column, nulls=True)
-            return column_range.can_null if isinstance(tree, IsNull) is outcome else column_range.can_value
+            if isinstance(tree, IsNull) is outcome:
+                return column_range.can_null
+            return column_range.can_value
         assert isinstance(tree, ColumnTest)
         column_range = self._range(tree.column, nulls=self._nulls)
         return (can_pass(tree, column_range) if outcome else can_fail(tree, column_range)) & column_range.can_value

@@ -59,7 +59,11 @@ class RegexCharacter(Struct, frozen=True):
             return None
         letters = [chr(low) for low, _ in self.spans]
         cases = {letter.lower() for letter in letters}
-        return letters[0] if len(letters) == 1 else cases.pop() if len(cases) == 1 else None
+        if len(letters) == 1:
+            return letters[0]
+        if len(cases) == 1:
+            return cases.pop()
+        return None
 
 
 class RegexPlace(Struct, frozen=True):
@@ -101,7 +105,9 @@ class RegularExpression(Struct, frozen=True):
 
     def arrow(self) -> str:
         """Return the expression for Arrow's kernels (RE2)."""
-        return rf"\A(?:{_write(self.tree)})\z" if self.whole else _write(self.tree)
+        if self.whole:
+            return rf"\A(?:{_write(self.tree)})\z"
+        return _write(self.tree)
 
     def automaton(self) -> str:
         """Return the expression for Tantivy's term dictionary, which always matches whole terms."""
@@ -144,7 +150,9 @@ class _RegexReader:
         self.ignore_case = ignore_case
 
     def peek(self) -> str:
-        return self.text[self.at] if self.at < len(self.text) else ""
+        if self.at < len(self.text):
+            return self.text[self.at]
+        return ""
 
     def fail(self, problem: str, at: int | None = None) -> RegexFaultError:
         return RegexFaultError(problem, self.at if at is None else at)
@@ -156,7 +164,9 @@ class _RegexReader:
         while self.peek() == "|":
             self.at += 1
             options.append(self.sequence(depth))
-        return options[0] if len(options) == 1 else RegexChoice(tuple(options))
+        if len(options) == 1:
+            return options[0]
+        return RegexChoice(tuple(options))
 
     def sequence(self, depth: int) -> RegexNode:
         parts: list[RegexNode] = []
@@ -164,7 +174,9 @@ class _RegexReader:
             part = self.repeat(self.part(depth))
             if part is not None:
                 parts.append(part)
-        return parts[0] if len(parts) == 1 else RegexSequence(tuple(parts))
+        if len(parts) == 1:
+            return parts[0]
+        return RegexSequence(tuple(parts))
 
     def part(self, depth: int) -> RegexNode | None:
         at, c = self.at, self.peek()
@@ -185,7 +197,9 @@ class _RegexReader:
 
     def fold_case(self, spans: tuple[Span, ...]) -> tuple[Span, ...]:
         """Return the characters in both cases if case is ignored: ASCII in values, as in Java."""
-        return _fold_case(spans, ascii_only=not self.whole) if self.ignore_case else spans
+        if self.ignore_case:
+            return _fold_case(spans, ascii_only=not self.whole)
+        return spans
 
     def group(self, depth: int, at: int) -> RegexNode:
         if self.peek() == "?":
@@ -221,7 +235,9 @@ class _RegexReader:
         self.at += 1
         if c and c.lower() in _CLASSES:
             spans = _CLASSES[c.lower()]
-            return spans if c.islower() else _without(spans)
+            if c.islower():
+                return spans
+            return _without(spans)
         if c in ("x", "u"):
             return _span(self.code_point(c, at))
         if c and c in _CONTROLS:
@@ -303,7 +319,12 @@ class _RegexReader:
         self.at = end + 1
         digits = low.isdecimal() and low.isascii() and (high == "" or (high.isdecimal() and high.isascii()))
         least = int(low) if digits and len(low) < 6 else MAX_REPEAT + 1
-        most = least if not comma else int(high[:6]) if digits and high else None
+        if not comma:
+            most = least
+        elif digits and high:
+            most = int(high[:6])
+        else:
+            most = None
         if end < 0 or least > MAX_REPEAT or (most is not None and not least <= most <= MAX_REPEAT):
             raise self.fail(f"{{ needs numbers up to {MAX_REPEAT}, as in a{{2,5}}", at)
         return least, most
@@ -349,7 +370,9 @@ def _without(spans: tuple[Span, ...]) -> tuple[Span, ...]:
 def _write(node: RegexNode) -> str:
     if isinstance(node, RegexCharacter):
         spans = "".join(f"{_code(a)}-{_code(b)}" if a < b else _code(a) for a, b in node.spans)
-        return spans if len(node.spans) == 1 and node.spans[0][0] == node.spans[0][1] else f"[{spans}]"
+        if len(node.spans) == 1 and node.spans[0][0] == node.spans[0][1]:
+            return spans
+        return f"[{spans}]"
     if isinstance(node, RegexPlace):
         return _PLACES[node.sign]
     if isinstance(node, RegexSequence):
@@ -364,7 +387,9 @@ def _write(node: RegexNode) -> str:
 
 def _code(code: int) -> str:
     c = chr(code)
-    return c if c.isascii() and c.isalnum() else f"\\x{{{code:x}}}"
+    if c.isascii() and c.isalnum():
+        return c
+    return f"\\x{{{code:x}}}"
 
 
 def _runs(node: RegexNode) -> Iterator[str]:

@@ -89,12 +89,16 @@ def plain(value: Any) -> Any:
 
 def pluralize(number: int, noun: str) -> str:
     """Format a count with its noun: 1 row, 2 rows."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    if number == 1:
+        return f"{number} {noun}"
+    return f"{number} {noun}s"
 
 
 def was(number: int) -> str:
     """Return the verb after a count."""
-    return "was" if number == 1 else "were"
+    if number == 1:
+        return "was"
+    return "were"
 
 
 def text_table(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -125,7 +129,9 @@ def html_table(rows: Sequence[Mapping[str, Any]], *, markup: Mapping[str, Callab
 
 
 def _cell(value: Any, render: Callable[[Any], str] | None) -> str:
-    return render(value) if render else escape(_text(value))
+    if render:
+        return render(value)
+    return escape(_text(value))
 
 
 def _is_detail(value: Any) -> bool:
@@ -134,14 +140,18 @@ def _is_detail(value: Any) -> bool:
 
 def _row(item: Any) -> dict[str, Any]:
     value = plain(item)
-    return value if isinstance(value, dict) else {"value": value}
+    if isinstance(value, dict):
+        return value
+    return {"value": value}
 
 
 def _text(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):
-        return "true" if value else "false"
+        if value:
+            return "true"
+        return "false"
     if isinstance(value, float):
         return f"{value:g}"
     if isinstance(value, Mapping):

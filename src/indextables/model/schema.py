@@ -118,7 +118,9 @@ def type_name(arrow: pa.DataType) -> str:
     if pa.types.is_struct(arrow):
         return f"struct<{','.join(f'{f.name}:{type_name(f.type)}' for f in arrow)}>"
     name = _NAMES.get(arrow)
-    return str(arrow) if name is None else _SQL_NAMES.get(name, name)
+    if name is None:
+        return str(arrow)
+    return _SQL_NAMES.get(name, name)
 
 
 def _typed_field(
@@ -224,7 +226,10 @@ def _arrow_metadata(spark: dict[str, Any]) -> dict[bytes, bytes]:
 
 
 def _spark_metadata(arrow: dict[bytes, bytes]) -> dict[str, Any]:
-    spark: dict[str, Any] = json.loads(arrow[METADATA_KEY]) if METADATA_KEY in arrow else {}
+    if METADATA_KEY in arrow:
+        spark: dict[str, Any] = json.loads(arrow[METADATA_KEY])
+    else:
+        spark = {}
     text: dict[str, str] = {}
     binary: dict[str, str] = {}
     for key, value in arrow.items():
@@ -308,26 +313,29 @@ def check_without_collation(schema: pa.Schema, partition_columns: Iterable[str])
 def max_length(field: pa.Field) -> int | None:
     """Return the maximum length of a VARCHAR field in characters, or None."""
     match = _VARCHAR.fullmatch(_recorded_type(field))
-    return None if match is None else int(match[1])
+    if match is None:
+        return None
+    return int(match[1])
 
 
 def _recorded_type(field: pa.Field) -> str:
     recorded = json.loads((field.metadata or {}).get(TYPE_KEY, b'""'))
-    return recorded.strip().lower() if isinstance(recorded, str) else ""
+    if isinstance(recorded, str):
+        return recorded.strip().lower()
+    return ""
 
 
 def _with_parts(field: pa.Field) -> Iterator[pa.Field]:
     yield field
     kind = field.type
-    parts = (
-        [kind.key_field, kind.item_field]
-        if pa.types.is_map(kind)
-        else [kind.value_field]
-        if pa.types.is_list(kind)
-        else list(kind)
-        if pa.types.is_struct(kind)
-        else []
-    )
+    if pa.types.is_map(kind):
+        parts = [kind.key_field, kind.item_field]
+    elif pa.types.is_list(kind):
+        parts = [kind.value_field]
+    elif pa.types.is_struct(kind):
+        parts = list(kind)
+    else:
+        parts = []
     for part in parts:
         yield from _with_parts(part)
 
@@ -367,11 +375,10 @@ def check_recorded(schema_json: str, partition_columns: Sequence[str]) -> None:
         return
     unknown = [name for name in partition_columns if name not in columns]
     if unknown or len(set(partition_columns)) < len(partition_columns):
-        what = (
-            f"the partition column {show_value(unknown[0])}, which is no column"
-            if unknown
-            else "a partition column twice"
-        )
+        if unknown:
+            what = f"the partition column {show_value(unknown[0])}, which is no column"
+        else:
+            what = "a partition column twice"
         raise CorruptTableError(f"The metadata of the table names {what}.", columns=list(partition_columns))
 
 
@@ -459,7 +466,9 @@ def _normal_type(arrow: pa.DataType, path: tuple[str, ...]) -> pa.DataType:
     if kinds.is_struct(arrow):
         return pa.struct([_normal_field(f, path) for f in arrow])
     if kinds.is_timestamp(arrow):
-        return TIMESTAMP_NTZ if arrow.tz is None else TIMESTAMP
+        if arrow.tz is None:
+            return TIMESTAMP_NTZ
+        return TIMESTAMP
     if kinds.is_decimal(arrow) and 0 <= arrow.scale <= arrow.precision <= MAX_DECIMAL_PRECISION:
         return pa.decimal128(arrow.precision, arrow.scale)
     if kinds.is_fixed_size_binary(arrow) and not kinds.is_decimal(arrow):
@@ -519,11 +528,15 @@ def _children(arrow: pa.DataType) -> list[list[pa.Field]]:
         return [list(arrow)]
     if pa.types.is_map(arrow):
         return _children(arrow.key_type) + _children(arrow.item_type)
-    return _children(arrow.value_type) if pa.types.is_list(arrow) else []
+    if pa.types.is_list(arrow):
+        return _children(arrow.value_type)
+    return []
 
 
 def _inside(parents: tuple[str, ...]) -> str:
-    return f" of {'.'.join(parents)!r}" if parents else ""
+    if parents:
+        return f" of {'.'.join(parents)!r}"
+    return ""
 
 
 def _quote_names(names: Iterable[str]) -> str:

@@ -192,7 +192,9 @@ class Delta(Struct, frozen=True, dict=True):
             if pc.any(overlaid).as_py():  # else a list of a million files would be copied for one that was added
                 base = base.filter(pc.invert(overlaid))
         added = self.files.select(base.column_names)
-        return pa.concat_tables([base, added]) if base.num_rows else added
+        if base.num_rows:
+            return pa.concat_tables([base, added])
+        return added
 
 
 class Snapshot(Struct, frozen=True, dict=True):
@@ -234,7 +236,9 @@ class Snapshot(Struct, frozen=True, dict=True):
     @cached_property
     def delta(self) -> Delta:
         """The changes since the base."""
-        return _folded_files(self.folded, self.recent_versions) if self.recent_versions else self.folded
+        if self.recent_versions:
+            return _folded_files(self.folded, self.recent_versions)
+        return self.folded
 
     @cached_property
     def all_files(self) -> pa.Table:
@@ -252,7 +256,10 @@ class Snapshot(Struct, frozen=True, dict=True):
         """
         if (part_filter is None and columns is None) or self.holds_files:
             return _select(self.all_files, columns)
-        read = None if columns is None else list(dict.fromkeys(["path", *columns]))
+        if columns is None:
+            read = None
+        else:
+            read = list(dict.fromkeys(["path", *columns]))
         return _select(self.delta.over(self.base.source.files(part_filter, columns=read)), columns)
 
 
@@ -261,7 +268,9 @@ def _doc_mappings(adds: Iterable[AddAction]) -> frozenset[str]:
 
 
 def _select(files: pa.Table, columns: Sequence[str] | None) -> pa.Table:
-    return files if columns is None else files.select(list(columns))
+    if columns is None:
+        return files
+    return files.select(list(columns))
 
 
 def files_not_in(one: Snapshot, other: Snapshot) -> pa.Table:

@@ -89,7 +89,9 @@ class StateCounts(Struct, frozen=True):
     @property
     def tombstone_ratio(self) -> float:
         """Share of removed entries."""
-        return self.tombstones / (self.live + self.tombstones) if self.tombstones else 0.0
+        if self.tombstones:
+            return self.tombstones / (self.live + self.tombstones)
+        return 0.0
 
 
 def compaction_reason(counts: StateCounts, settings: CompactionSettings, *, entries_per_manifest: int) -> str | None:

@@ -234,7 +234,9 @@ def timestamp_of(micros: int, *, zone: bool) -> dt.datetime:
         value = _EPOCH + dt.timedelta(microseconds=micros)
     except OverflowError:
         raise ValueError(micros) from None
-    return value.replace(tzinfo=dt.UTC) if zone else value
+    if zone:
+        return value.replace(tzinfo=dt.UTC)
+    return value
 
 
 def _offset(zone: str) -> dt.timedelta:
@@ -245,7 +247,9 @@ def _offset(zone: str) -> dt.timedelta:
     if hours > 18 or minutes > 59:
         raise ValueError(zone)
     shift = dt.timedelta(hours=hours, minutes=minutes)
-    return -shift if zone[0] == "-" else shift
+    if zone[0] == "-":
+        return -shift
+    return shift
 
 
 _LAST_CHARACTER = "\U0010ffff"
@@ -266,7 +270,9 @@ def encode_value(value: pa.Scalar) -> str | None:
     if pa.types.is_string(arrow):
         return str(plain)
     if pa.types.is_boolean(arrow):
-        return "true" if plain else "false"
+        if plain:
+            return "true"
+        return "false"
     if pa.types.is_floating(arrow):
         return _encode_float(plain, arrow)
     if pa.types.is_decimal(arrow):
@@ -297,7 +303,9 @@ def decode_values(texts: pa.Array, arrow: pa.DataType) -> pa.Array:
         values = pc.cast(texts, arrow)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return _decode_distinct(texts, arrow)
-    return pc.add(values, pa.scalar(0.0, arrow)) if pa.types.is_floating(arrow) else values
+    if pa.types.is_floating(arrow):
+        return pc.add(values, pa.scalar(0.0, arrow))
+    return values
 
 
 def successor(prefix: str) -> str | None:
@@ -316,22 +324,30 @@ def shorten_min(text: str, max_length: int) -> str:
 
 def shorten_max(text: str, max_length: int) -> str | None:
     """Return an upper bound of at most this many characters, rounded up, or None."""
-    return text if len(text) <= max_length else successor(text[:max_length])
+    if len(text) <= max_length:
+        return text
+    return successor(text[:max_length])
 
 
 def _encode_time(number: int, arrow: pa.DataType) -> str:
     if pa.types.is_date(arrow):
         return str(np.datetime64(number, "D"))
     text = str(np.datetime64(number, "us"))
-    return text if arrow.tz is None else text + "Z"
+    if arrow.tz is None:
+        return text
+    return text + "Z"
 
 
 def _encode_float(value: float, arrow: pa.DataType) -> str:
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    return str(np.float32(value)) if pa.types.is_float32(arrow) else repr(value)
+        if value > 0:
+            return "Infinity"
+        return "-Infinity"
+    if pa.types.is_float32(arrow):
+        return str(np.float32(value))
+    return repr(value)
 
 
 def _read_integer(text: str, arrow: pa.DataType) -> int:
@@ -371,7 +387,9 @@ def _read_boolean(text: str, _arrow: pa.DataType) -> bool:
 
 
 def _read_date(text: str, _arrow: pa.DataType) -> Any:
-    return parse_date(text) if "-" in text[1:] else date_of(_whole_number(text))
+    if "-" in text[1:]:
+        return parse_date(text)
+    return date_of(_whole_number(text))
 
 
 def _read_timestamp(text: str, arrow: pa.DataType) -> Any:
@@ -432,7 +450,9 @@ def _character(match: re.Match[str]) -> str:
     `per%cent`.
     """
     character = chr(int(match[1], 16))
-    return match[0] if character.isalnum() else character
+    if character.isalnum():
+        return match[0]
+    return character
 
 
 def folder_value(value: str | None) -> str:
@@ -443,7 +463,9 @@ def folder_value(value: str | None) -> str:
     """
     if value == NULL_PARTITION:
         return f"%{ord(value[0]):02X}{value[1:]}"
-    return escape(value) if value else NULL_PARTITION
+    if value:
+        return escape(value)
+    return NULL_PARTITION
 
 
 def is_doubtful(value: str | None) -> bool:
@@ -480,7 +502,9 @@ def _intended_value(value: str | None, low: str | None, high: str | None) -> str
     assert value is not None
     if low is not None and low == high and _spells(value, low):
         return low
-    return None if value == NULL_PARTITION else unescape(value)
+    if value == NULL_PARTITION:
+        return None
+    return unescape(value)
 
 
 def _spells(stored: str, value: str) -> bool:

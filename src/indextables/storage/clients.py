@@ -79,7 +79,9 @@ def find_profile(environment: Mapping[str, str]) -> AwsProfile | None:
         Path(environment.get("AWS_CONFIG_FILE") or folder / "config"),
     )
     keys = profile.keys()
-    return profile if keys.get("aws_access_key_id") and keys.get("aws_secret_access_key") else None
+    if keys.get("aws_access_key_id") and keys.get("aws_secret_access_key"):
+        return profile
+    return None
 
 
 def _section(file: Path, name: str) -> dict[str, str]:
@@ -89,7 +91,9 @@ def _section(file: Path, name: str) -> dict[str, str]:
     except (OSError, configparser.Error, UnicodeDecodeError):
         # Not ours to judge: whoever has no usable file is served by the rest of the chain.
         return {}
-    return dict(parser.items(name)) if parser.has_section(name) else {}
+    if parser.has_section(name):
+        return dict(parser.items(name))
+    return {}
 
 
 # Azurite's documented account, the same everywhere: its key is no secret.
@@ -248,13 +252,18 @@ def load_provider(dotted: str, settings: Mapping[str, object] | None = None) -> 
         message = f"The credentials provider {dotted!r} cannot be loaded: {error}"
         hint = "Give it as `module:Name`; the module must be importable wherever the store is opened."
         raise InvalidInputError(message, hint=hint, key="aws.credentialsProviderClass") from error
-    told: dict[str, Any] = {"settings": dict(settings or {})} if _takes_settings(attribute) else {}
+    if _takes_settings(attribute):
+        told: dict[str, Any] = {"settings": dict(settings or {})}
+    else:
+        told = {}
     if settings and not told:
         say_unread(settings, f"{dotted} has no parameter `settings`")
     if isinstance(attribute, type):
         return _make_provider(attribute, told, dotted)
     # Not a partial: the repr of one shows its arguments, and a token may be among them.
-    return (lambda: attribute(**told)) if told else cast(Callable[[], Any], attribute)
+    if told:
+        return lambda: attribute(**told)
+    return cast(Callable[[], Any], attribute)
 
 
 def _make_provider(provider: Callable[..., Any], told: Mapping[str, Any], dotted: str) -> Callable[[], Any]:

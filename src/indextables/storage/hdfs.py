@@ -140,7 +140,9 @@ class HdfsStore:
                 self._client.rename(temp, full, False)
             except FileExistsError:
                 # A request that the client repeats after a lost answer may meet what it did itself.
-                return PutOutcome.EXISTS if self._status(path, temp) is not None else PutOutcome.UNKNOWN
+                if self._status(path, temp) is not None:
+                    return PutOutcome.EXISTS
+                return PutOutcome.UNKNOWN
             except FAILURES as error:
                 if _refusal(error) is not None:
                     raise self._failure("write", path, error) from None
@@ -164,7 +166,9 @@ class HdfsStore:
     def head(self, path: str) -> ObjectInfo | None:
         """Return size and time of the file, or None."""
         status = self._status(path, self._full(path))
-        return self._info(status) if status is not None and not status.isdir else None
+        if status is not None and not status.isdir:
+            return self._info(status)
+        return None
 
     def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectInfo]:
         """List files at or below the folder, sorted; folders are read one by one."""

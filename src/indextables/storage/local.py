@@ -218,7 +218,9 @@ class LocalStore:
             return None
         except OSError as error:
             raise self._failure("look at", path, error) from error
-        return info_of(path, status) if stat.S_ISREG(status.st_mode) else None
+        if stat.S_ISREG(status.st_mode):
+            return info_of(path, status)
+        return None
 
     def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectInfo]:
         """List files at or below the folder, sorted; folders are read one by one."""
@@ -337,7 +339,9 @@ class LocalStore:
         anchored = os.path.dirname(self._anchor)
         if not os.path.isdir(f"{self._root}/{anchored}"):
             raise _RemovedFolder(errno.ENOENT, f"{anchored} was removed")
-        return f"{self._root}/{anchored}" if path.startswith(f"{anchored}/") else self._root
+        if path.startswith(f"{anchored}/"):
+            return f"{self._root}/{anchored}"
+        return self._root
 
     def _no_links(self, path: str, error: OSError) -> NoReturn:
         message = f"Cannot create {path} in {self._root}: the file system refuses hard links ({error.strerror})."

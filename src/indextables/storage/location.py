@@ -38,7 +38,9 @@ def check(path: str) -> str:
 
 def check_folder(prefix: str) -> str:
     """Return a folder inside the root without its trailing slash; the empty text is the root."""
-    return check(prefix.removesuffix("/")) if prefix else ""
+    if prefix:
+        return check(prefix.removesuffix("/"))
+    return ""
 
 
 def join(*parts: str) -> str:

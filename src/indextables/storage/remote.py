@@ -167,7 +167,12 @@ def read_failure(error: BaseException, secrets: Iterable[str]) -> Failure:
     status, retries = _STATUS.search(summary), _RETRIES.search(summary)
     code_match = _CODE.search(text) or _CODE_OF_ONE.search(summary)
     code = code_match[1] if code_match else ""
-    number = int(status[1]) if status else int(code) if code.isdigit() else None
+    if status:
+        number = int(status[1])
+    elif code.isdigit():
+        number = int(code)
+    else:
+        number = None
     return Failure(
         status=number,
         code=code,
@@ -210,7 +215,10 @@ def _reason(summary: str, text: str) -> str:
     obstore's summary.
     """
     status, code, message, retries = (p.search(text) for p in (_STATUS, _CODE, _MESSAGE, _RETRIES))
-    reason = f"{code[1]}: {message[1]}" if code and message else summary.rpartition(" - ")[2]
+    if code and message:
+        reason = f"{code[1]}: {message[1]}"
+    else:
+        reason = summary.rpartition(" - ")[2]
     answer = " ".join((f"{status[1]} {reason}" if status and code else reason).split())
     repeated = f" (after {retries[1]} retries)" if retries else ""
     return f"{answer[:400].rstrip(' .')}{repeated}."
@@ -238,7 +246,11 @@ def _apart(ranges: Sequence[tuple[int, int]]) -> list[Sequence[tuple[int, int]]]
     The caller has already combined ranges that are to be one request.
     """
     touching = any(sum(one) >= other[0] for one, other in pairwise(ranges))
-    return [ranges[0::2], ranges[1::2]] if touching else [ranges] if ranges else []
+    if touching:
+        return [ranges[0::2], ranges[1::2]]
+    if ranges:
+        return [ranges]
+    return []
 
 
 class RemoteStore:
@@ -408,7 +420,10 @@ class RemoteStore:
     def _list_objects(self, folder: str, start_after: str) -> Iterator[ObjectInfo]:
         within = (self._base + folder).rstrip("/")
         # obstore reads the offset as a path; one that is none (it may end in a slash) is left to the filter below.
-        offset = self._base + start_after if start_after and is_path(start_after) else None
+        if start_after and is_path(start_after):
+            offset = self._base + start_after
+        else:
+            offset = None
         note_use(self._url)
         pages = obstore.list(self._client, within or None, offset=offset, chunk_size=_PAGE)
         while True:
@@ -451,4 +466,6 @@ class RemoteStore:
     @staticmethod
     def _write_failure(failure: Failure) -> Failure:
         """Return the error of a failed write: the only thing that can be missing is the container."""
-        return failure.without_container() if failure.missing else failure
+        if failure.missing:
+            return failure.without_container()
+        return failure

@@ -151,7 +151,10 @@ class StoreSpec(Struct, frozen=True):
         uses.
         """
         place = parse_location(url)
-        resolved = settings if isinstance(settings, config.Settings) else config.resolve(options=settings)
+        if isinstance(settings, config.Settings):
+            resolved = settings
+        else:
+            resolved = config.resolve(options=settings)
         databricks = resolved.group(DatabricksSettings)
         if (unread := databricks.given()) and resolved["aws.credentialsProviderClass"] is None:
             say_unread(unread, "aws.credentialsProviderClass names no class that asks the workspace for credentials")

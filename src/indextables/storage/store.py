@@ -54,7 +54,9 @@ def is_same_object(one: ObjectInfo, other: ObjectInfo) -> bool:
 
 def path_of(item: str | ObjectInfo) -> str:
     """Return the path of an object given by its path or its description."""
-    return item if isinstance(item, str) else item.path
+    if isinstance(item, str):
+        return item
+    return item.path
 
 
 def paths_to_delete(store: Store, items: Iterable[str | ObjectInfo]) -> Iterator[str]:

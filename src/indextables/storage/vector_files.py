@@ -45,7 +45,10 @@ def load_vector(store: Store, vector: str, *, records: int | None = None, fresh:
     With `fresh` it is read from the store, ignoring the cache.
     """
     place = VectorPlace.of(vector)
-    rows = inline_rows(vector) if place is None else _from_file(store, place, fresh=fresh)
+    if place is None:
+        rows = inline_rows(vector)
+    else:
+        rows = _from_file(store, place, fresh=fresh)
     if records is not None and len(rows) != records:
         name = "a deletion vector of the log" if place is None else str(place)
         raise BadFileError(
@@ -91,7 +94,9 @@ class VectorWriter:
 
     def load(self, vector: str | None, records: int | None = None) -> RowSet | None:
         """Return the rows of a vector; None without a vector."""
-        return None if vector is None else load_vector(self.store, vector, records=records)
+        if vector is None:
+            return None
+        return load_vector(self.store, vector, records=records)
 
     def save(self, sets: Sequence[RowSet]) -> list[str]:
         """Return the vectors as texts of the log in order, writing a file if some are too large."""

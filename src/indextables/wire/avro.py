@@ -312,7 +312,10 @@ def _check_type(frame: _Frame, schema: Any, within: tuple[str, ...]) -> None:
             _check_type(frame, branch, (*within, ""))
     elif isinstance(schema, dict):
         kind, fields = schema.get("type"), schema.get("fields")
-        known = [field for field in fields if isinstance(field, dict)] if isinstance(fields, list) else []
+        if isinstance(fields, list):
+            known = [field for field in fields if isinstance(field, dict)]
+        else:
+            known = []
         if not all(isinstance(field.get("name"), str) for field in known):
             raise frame.bad("has a field whose name is no text", at=0)
         types = [field.get("type") for field in known]

@@ -21,7 +21,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.machinery import PathFinder
@@ -129,7 +129,9 @@ def text_maps(column: Any, present: Flags | None) -> list[Piece]:
 
 def _compact(column: Any) -> Any:
     """Return the lists without items hidden under null rows, which the offsets would include."""
-    return column.take(pa.array(np.arange(len(column)))) if column.null_count else column
+    if column.null_count:
+        return column.take(pa.array(np.arange(len(column))))
+    return column
 
 
 def _extent(lists: Any) -> tuple[Longs, int, int]:
@@ -430,7 +432,9 @@ def _rows(files: pa.Table) -> Any:
 def _array(files: pa.Table, column: str) -> Any:
     """Return a column as one array."""
     chunks = files.column(column)
-    return chunks.chunk(0) if chunks.num_chunks == 1 else pa.concat_arrays(chunks.chunks or [pa.array([], chunks.type)])
+    if chunks.num_chunks == 1:
+        return chunks.chunk(0)
+    return pa.concat_arrays(chunks.chunks or [pa.array([], chunks.type)])
 
 
 def _pack(rows: Any, codec: BlockCodec) -> Iterator[tuple[int, bytes]]:
@@ -474,7 +478,9 @@ def decode_file_entries(
     if any(len(column) != container.rows for column in raw.values()):
         raise BadFileError(f"{path} does not hold as many entries as its blocks declare.", path=path)
     files = _file_list(raw, column_names, container.rows, path)
-    return _with_intended_values(files, data, container, path) if "partition_values" in column_names else files
+    if "partition_values" in column_names:
+        return _with_intended_values(files, data, container, path)
+    return files
 
 
 def _with_intended_values(files: pa.Table, data: bytes, container: Container, path: str) -> pa.Table:
@@ -564,7 +570,10 @@ def _avro_library() -> Any:
     name = "polars_avro._avro_rs"
     try:
         package = None if "polars_avro" in sys.modules else find_spec("polars_avro")
-        spec = None if package is None else PathFinder.find_spec(name, package.submodule_search_locations)
+        if package is None:
+            spec = None
+        else:
+            spec = PathFinder.find_spec(name, package.submodule_search_locations)
         if spec is None or spec.loader is None:
             return import_module(name)
         module = module_from_spec(spec)
@@ -586,7 +595,11 @@ def _read_columns(data: bytes, container: Container, names: list[str]) -> dict[s
 
     decoders = 1 if MANIFESTS.is_at_work else _DECODERS  # several manifests are read at a time already
     parts = block_groups(container, rows=max(_PART_ROWS, -(-container.rows // decoders)))
-    tables = [read(part) for part in parts] if len(parts) < 2 else MANIFESTS.each(read, parts, parallelism=decoders)
+    tables: Iterable[list[Any]]
+    if len(parts) < 2:
+        tables = [read(part) for part in parts]
+    else:
+        tables = MANIFESTS.each(read, parts, parallelism=decoders)
     try:
         table = pa.Table.from_batches([batch for batches in tables for batch in batches])
         return {name: _conform(name, table.column(name)) for name in names}
@@ -616,7 +629,9 @@ def _conform(name: str, column: Any) -> Any:
     kind = _column_type(name)
     if kind is not None:
         return column.cast(kind)
-    return column.to_pylist() if column.null_count < len(column) else [None] * len(column)
+    if column.null_count < len(column):
+        return column.to_pylist()
+    return [None] * len(column)
 
 
 def _to_declared_type(name: str, values: list[Any]) -> Any:
@@ -657,7 +672,9 @@ def _with_default(column: Any, field: EntryField, rows: int) -> Any:
         return pa.chunked_array([pa.repeat(pa.scalar(None if field.is_required else default, kind), rows)])
     if field.optional or not column.null_count or field.is_required:
         return column
-    return _one(column).fill_null(pa.scalar(field.default, kind)) if field.type != "map" else column
+    if field.type != "map":
+        return _one(column).fill_null(pa.scalar(field.default, kind))
+    return column
 
 
 def _keep_unknown(files: pa.Table, extra: dict[str, list[Any]]) -> pa.Table:

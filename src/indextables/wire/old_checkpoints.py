@@ -137,7 +137,9 @@ def without_origin(plain: bytes, *, path: str) -> tuple[bytes, CheckpointOrigin 
     """
     at = _last_line(plain)
     origin = _origin_in(plain[at:], hashlib.sha256(memoryview(plain)[:at]), path)
-    return (plain, None) if origin is None else (plain[:at], origin)
+    if origin is None:
+        return (plain, None)
+    return (plain[:at], origin)
 
 
 def _last_line(text: bytes) -> int:
@@ -465,7 +467,9 @@ def parquet_parts(data: bytes, *, path: str) -> tuple[str, ...]:
         text = (pq.read_metadata(pa.BufferReader(data)).metadata or {}).get(_ORIGIN)
     except (pa.ArrowException, OSError, ValueError) as failure:
         raise BadFileError(f"{path} cannot be read as a Parquet checkpoint: {failure}.", path=path) from failure
-    return () if text is None else tuple(part.name for part in decode_origin(text, path=path).others)
+    if text is None:
+        return ()
+    return tuple(part.name for part in decode_origin(text, path=path).others)
 
 
 def decode_parquet_checkpoint(data: bytes, *, path: str, columns: Sequence[str] | None = None) -> ParquetCheckpoint:
@@ -557,7 +561,10 @@ def _action_rows(actions: Sequence[LogAction]) -> pa.Table:
 def _action_row(action: LogAction) -> dict[str, Any]:
     line = version_file.encode_action(action).decode()
     if not isinstance(action, MetadataAction):
-        kind = action.key if isinstance(action, UnknownAction) else next(iter(msgspec.json.decode(line)))
+        if isinstance(action, UnknownAction):
+            kind = action.key
+        else:
+            kind = next(iter(msgspec.json.decode(line)))
         return {"actionType": kind, "actionJson": line}
     return {
         "actionType": _METADATA,
@@ -573,9 +580,10 @@ def _file_list(rows: pa.Table) -> pa.Table:
     columns = {}
     for field in FILE_SCHEMA:
         name = _ENTRY_NAMES[field.name]
-        values = (
-            rows.column(name).cast(field.type) if name in rows.column_names else pa.nulls(rows.num_rows, field.type)
-        )
+        if name in rows.column_names:
+            values = rows.column(name).cast(field.type)
+        else:
+            values = pa.nulls(rows.num_rows, field.type)
         columns[field.name] = values
     files = pa.table(columns, schema=FILE_SCHEMA)
     maps = files["partition_values"].combine_chunks()
@@ -585,7 +593,9 @@ def _file_list(rows: pa.Table) -> pa.Table:
         lambda: (files["min_values"].combine_chunks(), files["max_values"].combine_chunks()),
     )
     place = files.column_names.index("partition_values")
-    return files if right is maps else files.set_column(place, FILE_SCHEMA.field(place), right)
+    if right is maps:
+        return files
+    return files.set_column(place, FILE_SCHEMA.field(place), right)
 
 
 def _narrow(rows: pa.Table) -> pa.Table:

@@ -208,11 +208,15 @@ def _item_record(manifest: ManifestInfo) -> dict[str, Any]:
 
 
 def _bounds_record(bounds: Mapping[str, Bounds] | None) -> dict[str, Any] | None:
-    return None if bounds is None else {name: {"min": low, "max": high} for name, (low, high) in bounds.items()}
+    if bounds is None:
+        return None
+    return {name: {"min": low, "max": high} for name, (low, high) in bounds.items()}
 
 
 def _line(action: Action | None) -> str | None:
-    return None if action is None else encode_action(action).decode()
+    if action is None:
+        return None
+    return encode_action(action).decode()
 
 
 def _state(fields: dict[str, Any], path: str) -> StateManifest:
@@ -266,7 +270,9 @@ def _manifest(item: ManifestItem) -> ManifestInfo:
 
 
 def _bounds_value(bounds: dict[str, BoundsItem] | None) -> dict[str, Bounds] | None:
-    return None if bounds is None else {name: (item.min, item.max) for name, item in bounds.items()}
+    if bounds is None:
+        return None
+    return {name: (item.min, item.max) for name, item in bounds.items()}
 
 
 def _actions(lines: Iterable[Any], key: str, kind: type[A], path: str) -> Iterable[A]:
@@ -287,7 +293,9 @@ def _action(text: Any, key: str, kind: type[A], path: str) -> A | None:
         action = action_from_fields(key, fields)
     except (msgspec.ValidationError, AttributeError, RecursionError) as failure:
         raise BadFileError(f"{path} holds an unreadable {key!r} action: {failure}.", path=path) from failure
-    return action if isinstance(action, kind) else None
+    if isinstance(action, kind):
+        return action
+    return None
 
 
 JSON = "json"

@@ -72,7 +72,9 @@ def inflate(data: bytes, *, path: str, cap_bytes: int = INFLATION_CAP_BYTES) -> 
     raises BadFileError.
     """
     packed = _gzip_in(data)
-    return data if packed is None else b"".join(_inflate_pieces(packed, path, cap_bytes, _PIECE_BYTES))
+    if packed is None:
+        return data
+    return b"".join(_inflate_pieces(packed, path, cap_bytes, _PIECE_BYTES))
 
 
 def inflate_pieces(data: bytes, *, path: str, cap_bytes: int = INFLATION_CAP_BYTES) -> Iterator[bytes]:
@@ -86,7 +88,9 @@ def inflate_pieces(data: bytes, *, path: str, cap_bytes: int = INFLATION_CAP_BYT
 def _gzip_in(data: bytes) -> memoryview | None:
     """Return the gzip stream of the file, or None if it is plain."""
     packed = memoryview(data)[2:] if data[:4] == HEADED_GZIP else memoryview(data)
-    return packed if packed[:2] == GZIP_MAGIC else None
+    if packed[:2] == GZIP_MAGIC:
+        return packed
+    return None
 
 
 def _inflate_pieces(packed: memoryview, path: str, cap_bytes: int, piece_bytes: int) -> Iterator[bytes]:
@@ -158,9 +162,13 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True):
         """Return the action of the line, or None if it has no known action or two."""
         action = self.add or self.remove or self.metaData or self.protocol or self.txn or self.mergeskip
         if action is None:
-            return _commit_info.decode(self.commitInfo) if self.commitInfo else None
+            if self.commitInfo:
+                return _commit_info.decode(self.commitInfo)
+            return None
         last = self.mergeskip or self.txn or self.protocol or self.metaData or self.remove or self.add
-        return None if self.commitInfo or last is not action else action
+        if self.commitInfo or last is not action:
+            return None
+        return action
 
 
 _LARGE_BYTES = 1 << 20
@@ -173,7 +181,9 @@ _encoder = msgspec.json.Encoder()
 def encode(actions: Iterable[LogAction], *, compress: bool = True) -> bytes:
     """Return the bytes of a version file, gzip by default."""
     plain = b"".join(line for action in actions for line in (encode_action(action), b"\n"))
-    return deflate(plain) if compress else plain
+    if compress:
+        return deflate(plain)
+    return plain
 
 
 def encode_action(action: LogAction) -> bytes:
@@ -264,7 +274,9 @@ def _decode_at_once(plain: bytes, packed_bytes: int) -> list[LogAction] | None:
         or (isinstance(a, AddAction) and a.partition_values is None)
         or (isinstance(a, MetadataAction) and (a.partition_columns is None or a.configuration is None))
     ]
-    return None if odd or len(actions) < len(lines) else list[LogAction](actions)
+    if odd or len(actions) < len(lines):
+        return None
+    return list[LogAction](actions)
 
 
 def _decode_slowly(plain: bytes, path: str, packed_bytes: int, first_line: int) -> list[LogAction]:
@@ -307,7 +319,9 @@ def _untyped_bytes(line: bytes) -> int:
 
 def _raw_values(body: msgspec.Raw) -> list[bytes]:
     text = bytes(body).strip()
-    return [bytes(value).strip() for value in _raw_fields.decode(text).values()] if text[:1] == b"{" else [text]
+    if text[:1] == b"{":
+        return [bytes(value).strip() for value in _raw_fields.decode(text).values()]
+    return [text]
 
 
 def action_from_fields(key: str, fields: dict[str, Any]) -> Action:
@@ -324,12 +338,16 @@ def action_from_fields(key: str, fields: dict[str, Any]) -> Action:
         del values[name]
     unknown = {k: v for k, v in fields.items() if k not in names}
     action: Action = msgspec.convert(values, cls)
-    return msgspec.structs.replace(action, unknown=unknown) if unknown else action
+    if unknown:
+        return msgspec.structs.replace(action, unknown=unknown)
+    return action
 
 
 def _text_map(values: dict[str, Any], *, keep_null: bool) -> dict[str, str | None]:
     shown = {k: v if isinstance(v, str) or v is None else msgspec.json.encode(v).decode() for k, v in values.items()}
-    return shown if keep_null else {k: v for k, v in shown.items() if v is not None}
+    if keep_null:
+        return shown
+    return {k: v for k, v in shown.items() if v is not None}
 
 
 def _bad_line(path: str, number: int, line: bytes, why: str) -> BadFileError:
@@ -364,7 +382,9 @@ def encode_verified(
         raise _refusal(written[error.context["line"] - 1], what, error) from error
     if not compress:
         return plain
-    return JVM_MARK + deflate(plain) if jvm_layout else deflate(plain)
+    if jvm_layout:
+        return JVM_MARK + deflate(plain)
+    return deflate(plain)
 
 
 def as_read_back(action: Checked, *, what: str) -> Checked:

@@ -197,7 +197,10 @@ def checkpoint_preview(
         elif not compact or done:
             manifests = len(source.state.manifests) + ceil(len(snapshot.delta.added) / per_manifest)
     header, avro = snapshot.header, checkpoint.format == "avro"
-    others = 2 + len(header.txns) + len(header.skips) if avro else len(checkpoint_header(header))
+    if avro:
+        others = 2 + len(header.txns) + len(header.skips)
+    else:
+        others = len(checkpoint_header(header))
     return CheckpointReport(
         version=version,
         format=AVRO_STATE if avro else checkpoint.format,
@@ -290,7 +293,9 @@ class Checkpointer(Struct, frozen=True):
             raise _spoiled_error(failure, snapshot.version)
         self._check_is_still_there(snapshot, path, body)
         self._point_at(pointer, snapshot)
-        parts = self.store.list(path.removesuffix(".json")) if pointer.parts else [info]
+        parts = [info]
+        if pointer.parts:
+            parts = [*self.store.list(path.removesuffix(".json"))]
         return _legacy_report(snapshot, pointer, sum(part.size for part in parts))
 
     def _try_state(
@@ -394,10 +399,14 @@ class Checkpointer(Struct, frozen=True):
         try:
             state = verifier.bases.read_state(version, info)
             if thorough:
-                return state if verifier.failure_at(listing, version) is None else None
+                if verifier.failure_at(listing, version) is None:
+                    return state
+                return None
             ours = all(manifest.size_bytes is not None for manifest in state.manifests)
             older = frozenset(manifest.path for manifest in state.manifests)
-            return state if not ours or self._manifest_failure(state, older=older, thorough=False) is None else None
+            if not ours or self._manifest_failure(state, older=older, thorough=False) is None:
+                return state
+            return None
         except (BadFileError, NotFoundError, UnsupportedError):
             return None
 
@@ -429,7 +438,9 @@ class Checkpointer(Struct, frozen=True):
 
 def _manifests(snapshot: Snapshot) -> frozenset[str]:
     source = snapshot.base.source
-    return frozenset(m.path for m in source.state.manifests) if isinstance(source, StateFiles) else frozenset()
+    if isinstance(source, StateFiles):
+        return frozenset(m.path for m in source.state.manifests)
+    return frozenset()
 
 
 class SpoiledCheckpointError(Exception):

@@ -74,17 +74,24 @@ def uncovered_failure(reader: BaseReader, base: Base, listing: LogListing) -> Ba
     a version file must descend from it. If the recorded transactions do not reach that far, the
     table ids must agree.
     """
-    full = listing if not listing.first_version else list_log(reader.versions.store)
+    if not listing.first_version:
+        full = listing
+    else:
+        full = list_log(reader.versions.store)
     number, txn_ids = base.header.version, base.header.recent_txn_ids
     lower = max((v for v in full.versions if v < number), default=-1)
     if lower >= 0 and lower > number - len(txn_ids):
         version = readable_version(reader, full, lower)
         txn_id = version.info.txn_id if version is not None else None
         if txn_id is not None:
-            return None if txn_id in txn_ids else of_another_table(_path(base, full), lower, txn_id)
+            if txn_id in txn_ids:
+                return None
+            return of_another_table(_path(base, full), lower, txn_id)
     if txn_ids and _is_left_out(reader, full, base):
         return of_another_table(_path(base, full), number, txn_ids[-1])
-    return of_another_table(_path(base, full), number) if is_of_another_table(reader, base, full) else None
+    if is_of_another_table(reader, base, full):
+        return of_another_table(_path(base, full), number)
+    return None
 
 
 def without_strangers(reader: BaseReader, listing: LogListing) -> LogListing:
@@ -98,7 +105,10 @@ def without_strangers(reader: BaseReader, listing: LogListing) -> LogListing:
         if top < 0:
             break
         base = _base_at(reader, listing, number)
-        failure = uncovered_failure(reader, base, listing) if base is not None else None
+        if base is not None:
+            failure = uncovered_failure(reader, base, listing)
+        else:
+            failure = None
         if failure is None:
             break
         reader.report(failure)
@@ -132,11 +142,10 @@ def is_of_another_table(reader: BaseReader, base: Base, full: LogListing) -> boo
 
 def of_another_table(path: str, number: int, txn_id: str | None = None) -> BadFileError:
     """Return the failure of a checkpoint that does not belong to the versions of this log."""
-    why = (
-        "its table id is another one"
-        if txn_id is None
-        else f"transaction {txn_id} (version {number}) is not part of both"
-    )
+    if txn_id is None:
+        why = "its table id is another one"
+    else:
+        why = f"transaction {txn_id} (version {number}) is not part of both"
     return BadFileError(f"{path} is of another table than the versions of this log: {why}.", path=path, version=number)
 
 
@@ -196,7 +205,9 @@ def _base_at(reader: BaseReader, listing: LogListing, number: int) -> Base | Non
     states = {v: info for v, info in listing.states.items() if v <= number}
     checkpoints = {v: info for v, info in listing.legacy_checkpoints.items() if v == number}
     base = next(reader.bases(LogListing({}, states, checkpoints), until=number))
-    return base if base.header.version == number else None
+    if base.header.version == number:
+        return base
+    return None
 
 
 def _path(base: Base, listing: LogListing) -> str:

@@ -48,7 +48,9 @@ class ListedFiles(Struct, frozen=True):
 
     def files(self, part_filter: PartFilter | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:  # noqa: ARG002
         """Return all files."""
-        return self.table if columns is None else self.table.select(list(columns))
+        if columns is None:
+            return self.table
+        return self.table.select(list(columns))
 
 
 def read_legacy_checkpoint(
@@ -73,7 +75,9 @@ def checkpoint_format(store: Store, path: str) -> str:
     if is_file_of_lines(data, path=path):
         return JSON
     content = decode_checkpoint(data, path=path, version=log_files.legacy_checkpoint_version_of(path))
-    return JSON_MULTI_PART if isinstance(content, MultiPartManifest) else JSON
+    if isinstance(content, MultiPartManifest):
+        return JSON_MULTI_PART
+    return JSON
 
 
 def _is_parquet(info: ObjectInfo) -> bool:
@@ -155,7 +159,9 @@ def _fold_actions(
 
 
 def _columns(files: pa.Table, columns: Sequence[str] | None) -> pa.Table:
-    return files if columns is None else files.select(list(columns))
+    if columns is None:
+        return files
+    return files.select(list(columns))
 
 
 def _has_twice(files: pa.Table) -> bool:
@@ -282,7 +288,10 @@ class LegacyWriter(Struct, frozen=True):
 
     def path(self, version: int) -> str:
         """Return the path of a version's checkpoint, or of the file that completes it."""
-        of = log_files.parquet_checkpoint_path if self.settings.format == PARQUET else log_files.json_checkpoint_path
+        if self.settings.format == PARQUET:
+            of = log_files.parquet_checkpoint_path
+        else:
+            of = log_files.json_checkpoint_path
         return of(version)
 
     def write(self, snapshot: Snapshot) -> LastCheckpoint:

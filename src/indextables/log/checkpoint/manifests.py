@@ -79,7 +79,10 @@ def _order(keys: Sequence[pa.Table]) -> Places:
     """
     rows = sum(table.num_rows for table in keys)
     numbers = np.arange(rows)
-    names = [name for name in keys[0].column_names if name != "row"] if keys else []
+    if keys:
+        names = [name for name in keys[0].column_names if name != "row"]
+    else:
+        names = []
     if not names:
         return numbers
     table = pa.concat_tables([table.select(names) for table in keys]).append_column("row", pa.array(numbers))
@@ -98,7 +101,9 @@ def _rows_at(parts: Sequence[ReadPart], starts: Places, rows: Places) -> pa.Tabl
             places.append(chosen)
     order = np.argsort(np.concatenate(places), kind="stable")
     entries = pa.concat_tables(pieces)
-    return entries if (np.diff(order) > 0).all() else entries.take(pa.array(order))
+    if (np.diff(order) > 0).all():
+        return entries
+    return entries.take(pa.array(order))
 
 
 @contextmanager
@@ -138,7 +143,10 @@ class ManifestReader(Struct, frozen=True):
 
     def _read_one(self, manifest: ManifestInfo, state_file: ObjectInfo, columns: Sequence[str] | None) -> pa.Table:
         identity = _identity(manifest, state_file, columns)
-        entries = self.cache.get("manifests", self.store.url, identity) if self.cache else None
+        if self.cache:
+            entries = self.cache.get("manifests", self.store.url, identity)
+        else:
+            entries = None
         if entries is not None:
             return entries
         path = log_files.manifest_path(manifest.path, state_file.path)
@@ -159,7 +167,10 @@ _DECODED = LogCache(8 << 20)
 def _decode(manifest: ManifestInfo, data: bytes, path: str, columns: Sequence[str] | None) -> pa.Table:
     if manifest.size_bytes is not None:
         check_manifest_name(data, path=path)
-    identity = None if columns is None else (hashlib.sha256(data).digest(), manifest.num_entries, tuple(columns))
+    if columns is None:
+        identity = None
+    else:
+        identity = (hashlib.sha256(data).digest(), manifest.num_entries, tuple(columns))
     table = None if identity is None else _DECODED.get("manifests", "", identity)
     if table is None:
         table = decode_file_entries(data, path=path, expected_rows=manifest.num_entries, columns=columns)

@@ -51,19 +51,27 @@ class StateFiles(Struct, frozen=True):
         files = pa.concat_tables(live) if live else _no_files(columns)
         if part_filter is None:
             files = self._check_counts(files)
-        return files if columns is None else files.select(list(columns))
+        if columns is None:
+            return files
+        return files.select(list(columns))
 
     def live_entries(
         self, manifests: Sequence[ManifestInfo], *, columns: Sequence[str] | None = None
     ) -> Iterator[pa.Table]:
         """Yield the live entries of each of these manifests in batches, without fallback."""
         hidden = {tombstone.path: tombstone.version for tombstone in self.state.tombstones}
-        needed = None if columns is None else list(dict.fromkeys(["path", "added_at_version", *columns]))
+        if columns is None:
+            needed = None
+        else:
+            needed = list(dict.fromkeys(["path", "added_at_version", *columns]))
         tables = self.reader.each(manifests, self.state_file, columns=needed if hidden else columns)
         return (self._live(manifest, table, hidden) for manifest, table in zip(manifests, tables, strict=True))
 
     def _live(self, manifest: ManifestInfo, entries: pa.Table, hidden: Mapping[str, int | None]) -> pa.Table:
-        live = without_tombstones(entries, hidden) if _may_hide(manifest) else entries
+        if _may_hide(manifest):
+            live = without_tombstones(entries, hidden)
+        else:
+            live = entries
         if manifest.size_bytes is not None and live.num_rows != manifest.live_entry_count:
             raise self._miscount_error(f"live files in {manifest.path}", live.num_rows, manifest.live_entry_count)
         return live
@@ -137,9 +145,13 @@ def _bounds_by_column(parts: Sequence[Mapping[str, Bounds]]) -> dict[str, list[B
 
 def _last_of_each_path(files: pa.Table) -> pa.Table:
     order: dict[Any, int] = {path: row for row, path in enumerate(files.column("path").to_pylist())}
-    return files.take(pa.array(sorted(order.values()), pa.int64())) if len(order) < files.num_rows else files
+    if len(order) < files.num_rows:
+        return files.take(pa.array(sorted(order.values()), pa.int64()))
+    return files
 
 
 def _no_files(columns: Sequence[str] | None) -> pa.Table:
     empty = empty_file_list()
-    return empty if columns is None else empty.select(list(columns))
+    if columns is None:
+        return empty
+    return empty.select(list(columns))

@@ -203,7 +203,9 @@ class BaseReader(Struct, frozen=True):
             cache.put("reports", store.url, about, failure.message, cost_bytes=200)
 
     def _from_cache(self, kind: str, info: ObjectInfo) -> object | None:
-        return self.versions.cache.get(kind, self.versions.store.url, info) if self.versions.cache else None
+        if self.versions.cache:
+            return self.versions.cache.get(kind, self.versions.store.url, info)
+        return None
 
     def _remember(self, kind: str, info: ObjectInfo, value: object, *, cost_bytes: int) -> None:
         if self.versions.cache:

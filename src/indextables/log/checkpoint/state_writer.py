@@ -284,7 +284,9 @@ def _all_files(snapshot: Snapshot, columns: Sequence[str] | None) -> pa.Table:
 
 
 def _columns_of(files: pa.Table, columns: Sequence[str] | None) -> pa.Table:
-    return files if columns is None else files.select(list(columns))
+    if columns is None:
+        return files
+    return files.select(list(columns))
 
 
 def _live_part(
@@ -298,5 +300,8 @@ def _live_part(
 def _drop_touched(entries: pa.Table, touched_paths: frozenset[str], columns: Sequence[str] | None) -> pa.Table:
     if touched_paths:
         hit = pc.is_in(entries.column("path"), value_set=_texts(touched_paths))
-        entries = entries.filter(pc.invert(hit)) if pc.any(hit).as_py() else entries
+        if pc.any(hit).as_py():
+            entries = entries.filter(pc.invert(hit))
+        else:
+            entries = entries
     return _columns_of(entries, columns)

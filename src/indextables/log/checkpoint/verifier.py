@@ -103,7 +103,10 @@ def check_descent(reader: BaseReader, base: Base, listing: LogListing) -> None:
     if not is_of_another_engine(base):
         _check_own(reader, base, listing)
         return
-    full = listing if not listing.first_version else list_log(reader.versions.store)
+    if not listing.first_version:
+        full = listing
+    else:
+        full = list_log(reader.versions.store)
     for number in sorted((v for v in full.versions if 1 <= v <= base.header.version), reverse=True):
         version = readable_version(reader, full, number)
         if version is None:
@@ -230,7 +233,9 @@ class CheckpointVerifier(Struct, frozen=True):
         """
         listing = without_strangers(self.bases, listing)
         newest = max([*listing.states, *listing.legacy_checkpoints], default=-1)
-        return None if newest < 0 else self.failure_at(listing, newest)
+        if newest < 0:
+            return None
+        return self.failure_at(listing, newest)
 
     def failure_at(self, listing: LogListing, version: int) -> IndexTablesError | None:
         """Return why no checkpoint at a version can replace the versions up to it, or None.
@@ -245,7 +250,9 @@ class CheckpointVerifier(Struct, frozen=True):
                     return None
                 failures.append(failure)
         path = log_files.state_path(version)
-        return failures[0] if failures else CheckpointCorruptionError(f"{path} is missing.", path=path, version=version)
+        if failures:
+            return failures[0]
+        return CheckpointCorruptionError(f"{path} is missing.", path=path, version=version)
 
     def failure(self, version: int, info: ObjectInfo, expected: Snapshot | None) -> IndexTablesError | None:
         """Return why a checkpoint cannot replace the versions up to its own, or None. It must be as

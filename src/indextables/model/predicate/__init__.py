@@ -114,7 +114,13 @@ def _with_moments(tree: Predicate, schema: pa.Schema, now_ms: int | None, zone: 
         return type(tree)(tuple(_with_moments(child, schema, now_ms, zone) for child in tree.children))
     if isinstance(tree, Not):
         return Not(_with_moments(tree.child, schema, now_ms, zone))
-    literals = (tree.literal,) if isinstance(tree, Comparison) else tree.literals if isinstance(tree, In) else ()
+    literals: tuple[Literal, ...]
+    if isinstance(tree, Comparison):
+        literals = (tree.literal,)
+    elif isinstance(tree, In):
+        literals = tree.literals
+    else:
+        literals = ()
     if zone == "UTC" and not any(map(_relative, literals)):
         return tree
     if isinstance(tree, Comparison):
@@ -163,7 +169,10 @@ def partition_predicate(
 ) -> Predicate:
     """Return a predicate over partition columns only; other columns are refused by name."""
     bound = bound_predicate(where, schema, zone=zone)
-    others = sorted(set(columns_of(bound)) - set(partition_columns)) if bound is not None else []
+    if bound is not None:
+        others = sorted(set(columns_of(bound)) - set(partition_columns))
+    else:
+        others = []
     if bound is None or others:
         names = ", ".join(partition_columns) or "none"
         raise InvalidInputError(

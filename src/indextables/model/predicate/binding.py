@@ -77,7 +77,9 @@ def _number(value: Any) -> decimal.Decimal | float:
     if isinstance(value, bool) or not isinstance(value, (int, float, decimal.Decimal)):
         raise TypeError(value)
     if isinstance(value, float):
-        return decimal.Decimal(repr(value)) if math.isfinite(value) else value
+        if math.isfinite(value):
+            return decimal.Decimal(repr(value))
+        return value
     return decimal.Decimal(value)
 
 
@@ -94,7 +96,9 @@ def _place_scaled(value: Any, scale: int, low: int, high: int) -> tuple[int | No
     floor = int(scaled.to_integral_value(decimal.ROUND_FLOOR, _WIDE))
     if floor < low:
         return None, False
-    return (floor, scaled == floor) if floor <= high else (high, False)
+    if floor <= high:
+        return (floor, scaled == floor)
+    return (high, False)
 
 
 def _place_integer(value: Any, arrow: pa.DataType) -> Place:
@@ -128,7 +132,9 @@ def _nearest_double(value: Any) -> float:
     try:
         return float(number) + 0.0
     except OverflowError:
-        return math.inf if number > 0 else -math.inf
+        if number > 0:
+            return math.inf
+        return -math.inf
 
 
 def _place_boolean(value: Any, _arrow: pa.DataType) -> Place:
@@ -161,7 +167,9 @@ def _moment(value: Any) -> dt.datetime:
     if isinstance(value, str):
         value = parse_moment(value)
     if isinstance(value, dt.datetime):
-        return value if value.tzinfo is None else value.astimezone(dt.UTC).replace(tzinfo=None)
+        if value.tzinfo is None:
+            return value
+        return value.astimezone(dt.UTC).replace(tzinfo=None)
     if isinstance(value, dt.date):
         return dt.datetime.combine(value, dt.time())
     raise TypeError(value)
@@ -310,7 +318,9 @@ def _place(literal: Literal, column: Column) -> Place:
 def _bind_comparison(predicate: Comparison, column: Column) -> Predicate:
     literal, operator = predicate.literal, predicate.operator
     if literal.value is None:
-        return IsNull(column) if operator == "<=>" else Constant(None)
+        if operator == "<=>":
+            return IsNull(column)
+        return Constant(None)
     position = _place(literal, column)
     if operator == "!=":
         return Not(_compare("=", column, position))
@@ -325,7 +335,9 @@ def _compare(operator: str, column: Column, position: Place) -> Predicate:
     if operator == "=":
         return never(column)
     if position.floor is None:
-        return never(column) if operator in ("<", "<=") else always(column)
+        if operator in ("<", "<="):
+            return never(column)
+        return always(column)
     return Comparison("<=" if operator in ("<", "<=") else ">", column, Literal(position.floor))
 
 
@@ -335,14 +347,20 @@ def _bind_in(predicate: In, column: Column) -> Predicate:
     values = list(dict.fromkeys(Literal(p.floor) for p in places if p.exact))
     if len(literals) < len(predicate.literals):
         # A NULL in the list: no value is ever outside the list, only unknown to be in it.
-        return Or((In(column, tuple(values)), Constant(None))) if len(values) > 1 else _one_or_null(column, values)
+        if len(values) > 1:
+            return Or((In(column, tuple(values)), Constant(None)))
+        return _one_or_null(column, values)
     if len(values) > 1:
         return In(column, tuple(values))
-    return Comparison("=", column, values[0]) if values else never(column)
+    if values:
+        return Comparison("=", column, values[0])
+    return never(column)
 
 
 def _one_or_null(column: Column, values: list[Literal]) -> Predicate:
-    return Or((Comparison("=", column, values[0]), Constant(None))) if values else Constant(None)
+    if values:
+        return Or((Comparison("=", column, values[0]), Constant(None)))
+    return Constant(None)
 
 
 def never(column: Column) -> Predicate:

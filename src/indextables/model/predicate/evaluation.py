@@ -185,7 +185,9 @@ def _logic(name: str, arguments: list[Node], _options: dict[str, Any]) -> Predic
     children = tuple(_condition(a) for a in arguments)
     if name == "invert":
         return Not(children[0])
-    return And(children) if name == "and_kleene" else Or(children)
+    if name == "and_kleene":
+        return And(children)
+    return Or(children)
 
 
 def _null_test(name: str, arguments: list[Node], options: dict[str, Any]) -> Predicate:
@@ -207,11 +209,17 @@ def _membership(name: str, arguments: list[Node], options: dict[str, Any]) -> Pr
     listed: Predicate = In(column, literals) if literals else Constant(False)
     behavior = options["null_matching_behavior"].as_py()
     if behavior == _INCONCLUSIVE:
-        return In(column, tuple(values)) if values else Constant(False)
+        if values:
+            return In(column, tuple(values))
+        return Constant(False)
     if behavior == _EMIT_NULL:
-        return listed if literals else And((IsNull(column), Constant(None)))
+        if literals:
+            return listed
+        return And((IsNull(column), Constant(None)))
     if behavior == _MATCH and has_null:
-        return any_of([IsNull(column), listed]) if literals else IsNull(column)
+        if literals:
+            return any_of([IsNull(column), listed])
+        return IsNull(column)
     if behavior in (_MATCH, _SKIP):
         # A NULL is not in the list, and Arrow says so with FALSE where SQL would say NULL.
         return And((IsNotNull(column), listed))
@@ -226,7 +234,9 @@ def _text_match(name: str, arguments: list[Node], options: dict[str, Any]) -> Pr
     pattern = pattern.decode() if isinstance(pattern, bytes) else pattern
     if name == "match_substring_regex":
         return RLike(column, pattern)
-    return like(column, pattern) if name == "match_like" else TextMatch(_TEXT[name], column, pattern)
+    if name == "match_like":
+        return like(column, pattern)
+    return TextMatch(_TEXT[name], column, pattern)
 
 
 def _refusal(what: str, why: str) -> InvalidInputError:
@@ -253,7 +263,9 @@ _TEXT_KERNELS = {"starts_with": "starts_with", "ends_with": "ends_with", "contai
 def evaluate(bound: Predicate, batch: pa.Table | pa.RecordBatch) -> pa.BooleanArray:
     """Return TRUE, FALSE or NULL for every row. A filter keeps the rows that are TRUE."""
     result = _evaluate(bound, batch)
-    return result.combine_chunks() if isinstance(result, pa.ChunkedArray) else result
+    if isinstance(result, pa.ChunkedArray):
+        return result.combine_chunks()
+    return result
 
 
 def _evaluate(tree: Predicate, batch: pa.Table | pa.RecordBatch) -> Any:
@@ -293,7 +305,9 @@ def compare(operator: str, values: Any, value: Any, arrow: pa.DataType) -> Any:
     nan = pc.is_nan(values)
     if not math.isnan(value):
         result = getattr(pc, _KERNELS[operator])(values, pa.scalar(value, arrow))
-        return pc.or_(result, nan) if operator in (">", ">=") else result
+        if operator in (">", ">="):
+            return pc.or_(result, nan)
+        return result
     other = pc.invert(nan)
     return {"=": nan, ">=": nan, "<": other, "<=": pc.or_(nan, other), ">": pc.and_(nan, other)}[operator]
 

@@ -91,7 +91,9 @@ def _kind(value: Any) -> str:
         return "boolean"
     if isinstance(value, (int, float, decimal.Decimal)):
         return "number"
-    return "time" if isinstance(value, dt.date) else type(value).__name__
+    if isinstance(value, dt.date):
+        return "time"
+    return type(value).__name__
 
 
 def _key(value: Any) -> Any:
@@ -112,7 +114,9 @@ def _to_integer(value: Any) -> int:
 
 
 def _to_float(value: Any) -> float:
-    return parse_float(value) if isinstance(value, str) else float(value)
+    if isinstance(value, str):
+        return parse_float(value)
+    return float(value)
 
 
 def _to_decimal(value: Any) -> decimal.Decimal:
@@ -124,11 +128,15 @@ def _to_date(value: Any) -> dt.date:
         return value.date()
     if isinstance(value, dt.date):
         return value
-    return parse_timestamp(value).date() if len(value.strip()) > 10 else parse_date(value)
+    if len(value.strip()) > 10:
+        return parse_timestamp(value).date()
+    return parse_date(value)
 
 
 def _to_timestamp(value: Any) -> dt.datetime:
-    return value if isinstance(value, dt.datetime) else parse_timestamp(str(value))
+    if isinstance(value, dt.datetime):
+        return value
+    return parse_timestamp(str(value))
 
 
 def _to_text(value: Any) -> str:
@@ -240,7 +248,9 @@ class _Parser(Cursor):
             return left
         self.index += 2 if negated else 1
         tree = test_parser(self.column(left, start))
-        return Not(tree) if negated else tree
+        if negated:
+            return Not(tree)
+        return tree
 
     def comparison(self, left: Operand) -> Predicate:
         sign = self.advance()
@@ -265,7 +275,9 @@ class _Parser(Cursor):
         if not self.token.is_word("NULL"):
             self.fail("NULL" if negated else "NULL or NOT NULL")
         self.advance()
-        return IsNotNull(column) if negated else IsNull(column)
+        if negated:
+            return IsNotNull(column)
+        return IsNull(column)
 
     def in_list(self, column: Column) -> Predicate:
         self.expect("(")

@@ -93,7 +93,9 @@ def dollar_string_end(text: str, start: int) -> int | None:
         return start
     tag = text[start : at + 1]
     end = text.find(tag, at + 1)
-    return None if end < 0 else end + len(tag)
+    if end < 0:
+        return None
+    return end + len(tag)
 
 
 SIGNS = ("<=>", "<>", "!=", "==", "<=", ">=", "=", "<", ">", "(", ")", ",", ".", "-", "+", "!")
@@ -237,7 +239,9 @@ class Reader:
         start = self.at
         self.at = self._end_literal(string_end(self.text, start, raw=raw), "the string that begins here does not end")
         body = self.text[start + 1 : self.at - 1]
-        return body if raw else self._unescape(body, self.text[start], start + 1)
+        if raw:
+            return body
+        return self._unescape(body, self.text[start], start + 1)
 
     def _unescape(self, body: str, quote: str, offset: int) -> str:
         """Return a string's text with doubled quotes and escapes resolved as in Spark."""
@@ -306,7 +310,9 @@ class Reader:
 def _number_value(digits: str, suffix: str) -> int | float | Decimal:
     if suffix in ("D", "F"):
         return float(digits)
-    return int(digits) if digits.isdigit() and suffix != "BD" else Decimal(digits)
+    if digits.isdigit() and suffix != "BD":
+        return int(digits)
+    return Decimal(digits)
 
 
 MAX_DEPTH = 60
@@ -370,8 +376,14 @@ class Cursor:
     def fail(self, expected: str, *, hint: str | None = None) -> NoReturn:
         """Return the error for the next token, with what was expected."""
         token = self.token
-        shown = "the end" if token.kind == "end" else errors.show_value(self.text[token.start : token.end])
-        near = nearest(str(token.value), self.keywords) if hint is None and token.kind == "name" else hint
+        if token.kind == "end":
+            shown = "the end"
+        else:
+            shown = errors.show_value(self.text[token.start : token.end])
+        if hint is None and token.kind == "name":
+            near = nearest(str(token.value), self.keywords)
+        else:
+            near = hint
         self.refuse(token, f"expected {expected}, found {shown}", hint=near, expected=expected)
 
     def refuse(self, token: Token, problem: str, *, hint: str | None = None, **context: str) -> NoReturn:
@@ -383,4 +395,6 @@ def nearest(word: str, names: Sequence[str]) -> str | None:
     """Return a hint with the known word closest to a misspelt one."""
     by_lower = {k.lower(): k for k in names}
     near = errors.nearest(word.lower(), by_lower)
-    return f"Did you mean {by_lower[near[0]]}?" if near and near[0] != word.lower() else None
+    if near and near[0] != word.lower():
+        return f"Did you mean {by_lower[near[0]]}?"
+    return None

@@ -287,7 +287,9 @@ def columns_of(tree: Predicate) -> tuple[str, ...]:
 def _join(kind: type[And] | type[Or], parts: tuple[Predicate, ...], empty: bool) -> Predicate:
     if len(parts) > 1:
         return kind(parts)
-    return parts[0] if parts else Constant(empty)
+    if parts:
+        return parts[0]
+    return Constant(empty)
 
 
 def _check(holds: bool, message: str, hint: str) -> None:
@@ -303,13 +305,17 @@ def _plain(value: Any) -> Any:
         return value
     if isinstance(value, dt.datetime):
         plain = dt.datetime.combine(value.date(), value.timetz())
-        return plain if plain.tzinfo is None else plain.astimezone(dt.UTC)
+        if plain.tzinfo is None:
+            return plain
+        return plain.astimezone(dt.UTC)
     if isinstance(value, dt.date):
         return dt.date(value.year, value.month, value.day)
     kinds: tuple[type[Any], ...] = (int, float, str, bytes)
     for kind in kinds:
         if isinstance(value, kind):
-            return value if type(value) is kind else kind(value)
+            if type(value) is kind:
+                return value
+            return kind(value)
     if isinstance(value, decimal.Decimal) and value.is_finite():
         return value
     raise InvalidInputError(
@@ -320,20 +326,26 @@ def _plain(value: Any) -> Any:
 
 def _identifier(name: str) -> str:
     plain = name.isascii() and name.isidentifier() and name.upper() not in RESERVED
-    return name if plain else "`" + name.replace("`", "``") + "`"
+    if plain:
+        return name
+    return "`" + name.replace("`", "``") + "`"
 
 
 def _literal(value: Any) -> str:
     """Return a value as SQL that parses back to the same kind of value."""
     if value is None or isinstance(value, bool):
-        return "NULL" if value is None else str(value).upper()
+        if value is None:
+            return "NULL"
+        return str(value).upper()
     if isinstance(value, float):
         if math.isfinite(value):
             return f"{value!r}D"
         return f"double('{'NaN' if math.isnan(value) else 'Infinity' if value > 0 else '-Infinity'}')"
     if isinstance(value, decimal.Decimal):
         text = str(value)
-        return text if "." in text else f"{text}BD"
+        if "." in text:
+            return text
+        return f"{text}BD"
     if isinstance(value, str):
         return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
     if isinstance(value, bytes):
@@ -341,7 +353,9 @@ def _literal(value: Any) -> str:
     if isinstance(value, dt.datetime):
         kind = "TIMESTAMP_NTZ" if value.tzinfo is None else "TIMESTAMP"
         return f"{kind} '{value.isoformat(sep=' ').replace('+00:00', 'Z')}'"
-    return f"DATE '{value.isoformat()}'" if isinstance(value, dt.date) else str(value)
+    if isinstance(value, dt.date):
+        return f"DATE '{value.isoformat()}'"
+    return str(value)
 
 
 _ESCAPE = "\\"
@@ -402,7 +416,9 @@ def pattern_parts(pattern: str, escape: str = _ESCAPE) -> list[str | Wild]:
 def literal_prefix(pattern: str) -> str:
     """Return the text that every match of the pattern starts with."""
     first = next(iter(pattern_parts(pattern)), "")
-    return first if isinstance(first, str) else ""
+    if isinstance(first, str):
+        return first
+    return ""
 
 
 def like_expression(pattern: str) -> str:
