@@ -238,13 +238,6 @@ BUGS: dict[str, Bug] = {
         "str(local_path)",
         (f"{LOG}/test_own_commits.py",),
     ),
-    "I3": Bug(
-        "cache invalidation",
-        "indextables.log.own_commits:_append_byte",
-        'file.write(b".")',
-        'file.write(b"")',
-        (f"{LOG}/test_own_commits.py",),
-    ),
     # Identity.
     "T1": Bug(
         "identity checks",
