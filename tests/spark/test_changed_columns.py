@@ -96,7 +96,7 @@ def test_several_columns_of_a_statement_are_one_version(tmp_path: Path) -> None:
     ]
 
     def asked(changes: list[dict[str, Any]]) -> dict[str, Any]:
-        return dict(json.loads(catalog.answer("alter", json.dumps({"path": table.path, "changes": changes}), {})))
+        return dict(json.loads(catalog.answer("alter", {"path": table.path, "changes": changes}, {})))
 
     assert asked(added)["version"] == 1
     assert Table.open(table.path).schema.names == ["id", "a", "b"]

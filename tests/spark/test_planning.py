@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -35,7 +35,7 @@ def test_a_read_is_planned_here_and_by_spark_alike(
 ) -> None:
     planned: list[bool] = []
 
-    def here(schema: str, options: Sequence[str]) -> bytes | None:
+    def here(schema: str, options: Mapping[str, str]) -> bytes | None:
         told = plan_read(schema, options)
         planned.append(told is not None)
         return told

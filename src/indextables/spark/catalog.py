@@ -41,9 +41,8 @@ Document = dict[str, Any]
 Settings = Mapping[str, object]
 
 
-def answer(verb: str, request: str, settings: Settings, frame: DataFrame | None = None) -> str:
+def answer(verb: str, arguments: Document, settings: Settings, frame: DataFrame | None = None) -> str:
     """Answer a request with JSON. Our errors are returned, not raised."""
-    arguments: Document = json.loads(request)
     try:
         if verb == "write":
             assert frame is not None
@@ -270,6 +269,6 @@ _VERBS: Mapping[str, Callable[[Document, Settings], Document]] = {
 }
 
 
-def session_answer(spark: SparkSession, verb: str, request: str, frame: DataFrame | None) -> str:
+def session_answer(spark: SparkSession, verb: str, arguments: Document, frame: DataFrame | None) -> str:
     """Answer a request under the settings of a session."""
-    return answer(verb, request, session_settings(spark), frame)
+    return answer(verb, arguments, session_settings(spark), frame)

@@ -64,9 +64,23 @@ from indextables.operations.verify import VerifyReport
 from indextables.spark import upkeep
 from indextables.spark.catalog import native_rows, session_answer
 from indextables.spark.compat import pack_read
-from indextables.spark.error_texts import error_document, in_sparks_words
+from indextables.spark.error_texts import error_document
 from indextables.spark.functions import register_bucket_functions, register_table_functions
 from indextables.spark.jvm import PACKAGE, java_classes
+from indextables.spark.requests import (
+    CatalogCall,
+    Correction,
+    DriverRequest,
+    ReadFilters,
+    ReadPlan,
+    ReadRows,
+    ReadSize,
+    RowChangeCall,
+    StatementColumns,
+    StatementRows,
+    TableFrame,
+    parse_request,
+)
 from indextables.spark.row_statements import change_rows
 from indextables.spark.schemas import path_in, readable
 from indextables.spark.settings import has_jvm, session_settings
@@ -297,55 +311,54 @@ _sized: OrderedDict[tuple[str, ...], TableReader] = OrderedDict()
 _MAX_SIZED = 16
 
 
-def asked_of_read(what: str, schema_json: str, options: Sequence[str]) -> bytes | None:
-    """Return the size of a read, or which filters it applies; None if unknown."""
+def read_size(schema_json: str, options: Mapping[str, str]) -> bytes | None:
+    """Return how much a read returns; None if that is not known."""
     try:
         reader = _reader(schema_json, options)
-        told = str(reader.size() if what == "size" else reader.exact_filters()).encode()
+        size = str(reader.size()).encode()
     except Exception:
-        logger.debug("the %s of a read could not be told", what, exc_info=True)
+        logger.debug("the size of a read is not known", exc_info=True)
         return None
-    if what == "size":
-        _sized[_key(schema_json, options)] = reader
-        while len(_sized) > _MAX_SIZED:
-            _sized.popitem(last=False)
-    return told
+    _sized[_key(schema_json, options)] = reader
+    while len(_sized) > _MAX_SIZED:
+        _sized.popitem(last=False)
+    return size
 
 
-def rows_of_read(schema_json: str, options: Sequence[str]) -> bytes:
+def read_filters(schema_json: str, options: Mapping[str, str]) -> bytes | None:
+    """Return which filters a read applies exactly; None if that is not known."""
+    try:
+        return str(_reader(schema_json, options).exact_filters()).encode()
+    except Exception:
+        logger.debug("the filters of a read are not known", exc_info=True)
+        return None
+
+
+def read_rows(schema_json: str, options: Mapping[str, str]) -> bytes:
     """Return the rows of a small read."""
     reader = _sized.pop(_key(schema_json, options), None) or _reader(schema_json, options)
     return reader.answer()
 
 
-def _key(schema_json: str, options: Sequence[str]) -> tuple[str, ...]:
-    pairs = sorted(zip(options[::2], options[1::2], strict=True))
+def _key(schema_json: str, options: Mapping[str, str]) -> tuple[str, ...]:
+    pairs = sorted(options.items())
     return (schema_json, *(text for key, value in pairs if key != "thorough" for text in (key, value)))
 
 
-def _reader(schema_json: str, options: Sequence[str]) -> TableReader:
-    schema = StructType.fromJson(json.loads(schema_json))
-    source = DefaultSource(dict(zip(options[::2], options[1::2], strict=True)))
-    reader = source.reader(schema)
+def _reader(schema_json: str, options: Mapping[str, str]) -> TableReader:
+    reader = DefaultSource(dict(options)).reader(StructType.fromJson(json.loads(schema_json)))
     assert isinstance(reader, TableReader)
     return reader
 
 
-def plan_read(schema_json: str, options: Sequence[str]) -> bytes | None:
-    """Plan the tasks of a read, or return None: Spark then asks a process of its own, which reports
-    the error.
-    """
+def plan_read(schema_json: str, options: Mapping[str, str]) -> bytes | None:
+    """Return what the tasks of a read do; None if it cannot be planned: Spark then asks a process of its own."""
     schema = StructType.fromJson(json.loads(schema_json))
-    source = DefaultSource(dict(zip(options[::2], options[1::2], strict=True)))
     try:
-        return pack_read(source.reader(schema), schema)
+        return pack_read(DefaultSource(dict(options)).reader(schema), schema)
     except Exception:
         logger.debug("a read was not planned here", exc_info=True)
         return None
-
-
-FAILED = "!"
-"""Prefix of an error text that the driver raises."""
 
 
 @dataclass(frozen=True)
@@ -454,7 +467,7 @@ def path_in_schema(spark: SparkSession, name: TableName) -> str:
     raise InvalidInputError(f"{name} cannot be used here: {reason}", hint=hint, name=".".join(name.parts))
 
 
-def told_or_raised(answer: Callable[[], Any]) -> Any:
+def answer_or_error(answer: Callable[[], Any]) -> Any:
     """Return an answer, or a Spark exception that the driver raises again unchanged."""
     try:
         return answer()
@@ -473,12 +486,22 @@ def native_frame(spark: SparkSession, path: str, frame: str) -> Any:
     return None if rows is None else rows._jdf
 
 
-def changed_rows(spark: SparkSession, path: str, name: str, plan: Any) -> str:
-    """Return the result of a DELETE, UPDATE or MERGE INTO as JSON."""
-    report = change_rows(spark, path, name, plan)
+def change_of_rows(spark: SparkSession, request: RowChangeCall, plan: Any) -> str:
+    """Carry out a DELETE, UPDATE or MERGE INTO and return its report as JSON."""
+    report = change_rows(spark, request.path, request.name, plan)
     return json.dumps(
         {"updated": report.updated_rows, "deleted": report.deleted_rows, "inserted": report.inserted_rows}
     )
+
+
+def correct(sql: str, reason: str) -> str | None:
+    """Return what to write instead of SQL that Spark refuses for a reason; None if there is nothing to say."""
+    try:
+        if parse(sql) is not None:
+            return ""
+    except IndexTablesError as error:
+        return str(error)
+    return wrong_operand(sql, reason) or correct_operator(sql, reason)
 
 
 def _session_of(session: Any) -> SparkSession:
@@ -499,46 +522,40 @@ def serve_driver() -> None:
 
 
 class StatementDriver:
-    """Python's end of the extension: the driver calls it with a session and a request (what, statement).
+    """Python's end of the extension: the driver calls it with a session and a request."""
 
-    A request is a text, JSON, or an array of the driver's where objects of its belong to it.
-    """
-
-    def apply(self, session: Any, request: Any) -> Any:
-        """Return the columns of a statement (as JSON), its rows, or the error of a misspelt one."""
-        request = json.loads(request) if isinstance(request, str) else list(request)
-        what, sql = request[0], request[1]
-        if what == "prepare":
-            return told_or_raised(lambda: register(_session_of(session)))
-        if what == "read":
-            return plan_read(sql, request[2:])
-        if what == "change":
-            return told_or_raised(lambda: changed_rows(_session_of(session), *request[1:]))
-        if what in ("size", "filters"):
-            return asked_of_read(what, sql, request[2:])
-        if what in ("catalog", "frame"):
-            return self._catalog(SparkSession(SparkContext.getOrCreate(), session), request)
-        try:
-            if what == "rows of a read":
-                return rows_of_read(sql, request[2:])
-            if what == "columns":
-                return spark_columns(parse_command(sql)).json()
-            if what == "near miss":
-                if parse(sql) is not None:
-                    return ""
-                return wrong_operand(sql, request[2]) or correct_operator(sql, request[2])
-            return run_statement(SparkSession(SparkContext.getOrCreate(), session), sql)._jdf
-        except IndexTablesError as error:
-            logger.debug("a statement failed: %s", sql, exc_info=True)
-            return str(error) if what == "near miss" else f"{FAILED}{error.kind.upper()}\n{in_sparks_words(error)}"
+    def apply(self, subject: Any, text: str) -> Any:
+        """Answer a request: bytes, a text or a DataFrame of the driver; an error is a document or a Java exception."""
+        request = parse_request(text)
+        if isinstance(request, ReadPlan):
+            return plan_read(request.schema, request.options)
+        if isinstance(request, ReadSize):
+            return read_size(request.schema, request.options)
+        if isinstance(request, ReadFilters):
+            return read_filters(request.schema, request.options)
+        if isinstance(request, Correction):
+            return correct(request.sql, request.reason)
+        return answer_or_error(partial(self._answer, subject, request))
 
     @staticmethod
-    def _catalog(spark: SparkSession, request: list[Any]) -> Any:
-        what, first, second, *frame = request
-        if what == "frame":
-            return told_or_raised(lambda: native_frame(spark, first, second))
-        rows = ClassicDataFrame(frame[0], spark) if frame else None
-        return told_or_raised(lambda: session_answer(spark, first, second, rows))
+    def _answer(subject: Any, request: DriverRequest) -> Any:
+        if isinstance(request, ReadRows):
+            return read_rows(request.schema, request.options)
+        if isinstance(request, StatementColumns):
+            return spark_columns(parse_command(request.sql)).json()
+        if isinstance(request, RowChangeCall):
+            return change_of_rows(_session_of(subject._1()), request, subject._2())
+        if isinstance(request, CatalogCall) and request.verb == "write":
+            spark = _session_of(subject._1())
+            return session_answer(spark, request.verb, request.arguments, ClassicDataFrame(subject._2(), spark))
+        spark = _session_of(subject)
+        if isinstance(request, CatalogCall):
+            return session_answer(spark, request.verb, request.arguments, None)
+        if isinstance(request, TableFrame):
+            return native_frame(spark, request.path, request.frame)
+        if isinstance(request, StatementRows):
+            return run_statement(spark, request.sql)._jdf
+        return register(spark)
 
     class Java:
         """Declares the Java interface for py4j."""

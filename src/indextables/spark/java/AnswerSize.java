@@ -26,7 +26,7 @@ class AnswerSize implements Statistics {
     if (!StatementRunner.isAttached()) return thorough ? UNKNOWN : null;
     Map all = new HashMap(options.asCaseSensitiveMap());
     all.put("thorough", String.valueOf(thorough));
-    byte[] told = StatementRunner.planned("size", PlannedRead.request(columns, new CaseInsensitiveStringMap(all)));
+    byte[] told = StatementRunner.planned(DriverRequest.readSize(columns, new CaseInsensitiveStringMap(all)));
     if (told == null) return thorough ? UNKNOWN : null;
     String[] parts = new String(told, StandardCharsets.UTF_8).split(" ");
     return new AnswerSize(Long.parseLong(parts[0]), Long.parseLong(parts[1]), parts[2].equals("small"));

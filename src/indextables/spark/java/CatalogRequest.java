@@ -40,22 +40,32 @@ class CatalogRequest {
 
   private static String text(String verb, Map arguments, Dataset frame) {
     SparkSession session = SparkSession.active();
-    String request = FilterJson.written(arguments);
     StatementRunner.prepare(session);
-    Object answer = StatementRunner.catalog(session, verb, request, frame);
+    Object answer = StatementRunner.catalog(session, verb, arguments, frame);
     if (answer instanceof Throwable) raise((Throwable) answer); // of a query, which Spark's own code has raised
     return (String) answer;
   }
 
+  /** Raises the error that an answer to a statement is, if it is one. */
+  static void refuseError(String answer) {
+    if (!answer.startsWith("{\"error\"")) return;
+    Map document = document(answer);
+    throw new StatementError((String) document.get("error"), (String) document.get("message"));
+  }
+
   private static Object parsed(String answer) {
-    Map told;
+    Map document = document(answer);
+    if (document.containsKey("error"))
+      raise(error((String) document.get("error"), (String) document.get("message")));
+    return document;
+  }
+
+  private static Map document(String answer) {
     try {
-      told = (Map) new ObjectMapper().readValue(answer, Map.class);
-    } catch (Exception e) {
+      return (Map) new ObjectMapper().readValue(answer, Map.class);
+    } catch (java.io.IOException e) {
       throw new IllegalStateException(answer, e);
     }
-    if (told.containsKey("error")) raise(error((String) told.get("error"), (String) told.get("message")));
-    return told;
   }
 
   /** An error with a class of its own, as `INDEXTABLES_CONFLICT`; the message has it in front, as Spark's have. */

@@ -45,7 +45,7 @@ public class SmallAnswer implements LocalScan, SupportsReportStatistics {
   }
 
   public synchronized InternalRow[] rows() {
-    if (rows == null) rows = decoded(StatementRunner.answered(PlannedRead.request(columns, options)));
+    if (rows == null) rows = decoded(StatementRunner.answered(DriverRequest.readRows(columns, options)));
     return rows;
   }
 

@@ -1,8 +1,6 @@
 package indextables;
 
-import java.util.ArrayList;
 import java.util.Collections;
-import java.util.List;
 import java.util.Map;
 import java.util.WeakHashMap;
 import java.util.function.BiFunction;
@@ -11,6 +9,7 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import py4j.Py4JException;
+import scala.Tuple2;
 
 /**
  * Where statements run: in the Python process that started this driver, or in the one that it starts itself (spark-sql,
@@ -21,8 +20,8 @@ public class StatementRunner {
   private static final Object PREPARING = new Object();
 
   /**
-   * Python's end: called with a session and a request, it returns a DataFrame, or a text that begins with a letter. A request
-   * of texts alone is one text, JSON: of an array Python would have to ask for every element, a round trip each.
+   * Python's end: called with a session and a request as JSON, it returns bytes, a text or a DataFrame. An error is a JSON
+   * document or what a query of Spark has thrown. An object that belongs to a request comes in a pair with the session.
    */
   private static volatile BiFunction driver;
 
@@ -45,7 +44,7 @@ public class StatementRunner {
       if (PREPARED.containsKey(session)) return; // or this very thread is at it
       PREPARED.put(session, Boolean.FALSE);
       try {
-        checked(python.apply(session, FilterJson.written(new String[] {"prepare", ""})));
+checked(python.apply(session, DriverRequest.prepareSession().json()));
         PREPARED.put(session, Boolean.TRUE);
       } finally {
         PREPARED.remove(session, Boolean.FALSE);
@@ -65,70 +64,57 @@ public class StatementRunner {
   }
 
   static StructType columns(SparkSession session, String sql) {
-    return (StructType) DataType.fromJson((String) asked(session, "columns", sql));
+    return (StructType) DataType.fromJson((String) answer(session, DriverRequest.statementColumns(sql)));
   }
 
   static Dataset rows(SparkSession session, String sql) {
-    return (Dataset) asked(session, "rows", sql);
+    return (Dataset) answer(session, DriverRequest.statementRows(sql));
   }
 
-  /** The text of the error that Python has for SQL that Spark does not understand, and says why; null if it has none. */
-  static String nearMiss(SparkSession session, String sql, String why) {
-    if (driver == null) return null;
-    return (String) driver.apply(session, FilterJson.written(new String[] {"near miss", sql, why}));
+  /** The text of the error that Python has for SQL that Spark does not understand; null if it has none. */
+  static String nearMiss(SparkSession session, String sql, String reason) {
+    return driver == null ? null : (String) driver.apply(session, DriverRequest.correction(sql, reason).json());
   }
 
-  /**
-   * What Python says to the columns and options of a read; null if it has nothing to say. "read": what its tasks do, as
-   * Spark keeps it; "size": how much it returns; "filters": which filters it applies exactly; "rows": the rows themselves.
-   */
-  static byte[] planned(String what, List request) {
-    List all = new ArrayList();
-    all.add(what);
-    all.addAll(request);
+  /** The answer to a request about a read; null if Python cannot tell, or does not answer any more. */
+  static byte[] planned(DriverRequest request) {
     try {
-      return (byte[]) driver.apply(null, FilterJson.written(all));
+      return (byte[]) driver.apply(null, request.json());
     } catch (Py4JException gone) { // the process has ended, or listens no more
       return null;
     }
   }
 
-  /** The rows of a small read, as a stream of Arrow; what goes wrong is told in Python's words. */
-  static byte[] answered(List request) {
-    List all = new ArrayList();
-    all.add("rows of a read");
-    all.addAll(request);
-    return (byte[]) checked(driver.apply(null, FilterJson.written(all)));
+  /** The rows of a small read, as a stream of Arrow. */
+  static byte[] answered(DriverRequest request) {
+    return (byte[]) checked(driver.apply(null, request.json()));
   }
 
-  /** What Python says to a request of the catalog, JSON; with the rows that a write has. */
-  static Object catalog(SparkSession session, String verb, String request, Dataset frame) {
-    if (frame == null) return driver().apply(session, FilterJson.written(new String[] {"catalog", verb, request}));
-    return driver().apply(session, new Object[] {"catalog", verb, request, frame});
+  /** The answer to a request of the catalog, JSON; `frame` has the rows of a write. */
+  static Object catalog(SparkSession session, String verb, Map arguments, Dataset frame) {
+    Object subject = frame == null ? (Object) session : (Object) new Tuple2(session, frame);
+    return driver().apply(subject, DriverRequest.catalog(verb, arguments).json());
   }
 
-  /** The rows of a version of a table as Spark reads them itself; null where it does not, or nobody can be asked. */
+  /** The rows of a version of a table as Spark reads them itself; null where it does not. */
   static Object frame(SparkSession session, String path, String frame) {
-    Object answer = driver().apply(session, FilterJson.written(new String[] {"frame", path, frame}));
-    if (answer != null && !(answer instanceof Dataset)) CatalogRequest.checked(answer);
-    return answer;
+    Object answer = driver().apply(session, DriverRequest.tableFrame(path, frame).json());
+    return answer == null || answer instanceof Dataset ? answer : CatalogRequest.checked(answer);
   }
 
-  /** What became of a DELETE, UPDATE or MERGE INTO that Spark has parsed. */
+  /** The report of a DELETE, UPDATE or MERGE INTO that Spark has parsed. */
   static Object change(SparkSession session, String path, String name, Object plan) {
-    return driver().apply(session, new Object[] {"change", path, name, plan});
+    return driver().apply(new Tuple2(session, plan), DriverRequest.rowChange(path, name).json());
   }
 
-  private static Object asked(SparkSession session, String what, String sql) {
-    return checked(driver().apply(session, FilterJson.written(new String[] {what, sql})));
+  private static Object answer(SparkSession session, DriverRequest request) {
+    return checked(driver().apply(session, request.json()));
   }
 
+  /** An answer that is no error. */
   private static Object checked(Object answer) {
     if (answer instanceof Throwable) CatalogRequest.raise((Throwable) answer);
-    if (answer instanceof String && ((String) answer).startsWith("!")) {
-      String[] said = ((String) answer).substring(1).split("\n", 2);
-      throw new StatementError(said[0], said[1]);
-    }
+    if (answer instanceof String) CatalogRequest.refuseError((String) answer);
     return answer;
   }
 }

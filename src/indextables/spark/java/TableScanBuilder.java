@@ -63,7 +63,7 @@ class TableScanBuilder
     if (options.containsKey("limit") || TableRelation.isDerived(options) || given.length == 0) return given;
     filters = given;
     pushed.put("filters", FilterJson.of(filters));
-    byte[] told = isAnswered() ? StatementRunner.planned("filters", PlannedRead.request(full, all())) : null;
+    byte[] told = isAnswered() ? StatementRunner.planned(DriverRequest.readFilters(full, all())) : null;
     if (told == null) return given;
     String exact = new String(told, StandardCharsets.UTF_8); // a letter for each filter: y if Python applies it
     pushed.put("exact", exact);
