@@ -275,13 +275,6 @@ BUGS: dict[str, Bug] = {
         "True",
         (f"{TABLE}/test_removed_tables.py", f"{LOG}/test_cleaning.py"),
     ),
-    "D3": Bug(
-        "cover proofs",
-        "indextables.log.cleaning:Cleaner._still_covered",
-        "self.store.head(log_files.DROPPED) is not None",
-        "False",
-        (f"{TABLE}/test_drop_table.py",),
-    ),
     "D4": Bug(
         "ordering of deletes",
         "indextables.operations.drop_table:run",
