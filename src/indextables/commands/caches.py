@@ -221,8 +221,8 @@ class PrewarmJobs:
         started = time.monotonic()
         try:
             figures = command.fetch(session)
-            told = {name: figures[name] for name in ("splits_prewarmed", "bytes", "message")}
-            ended = replace(job, status=COMPLETED, **told)
+            reported = {name: figures[name] for name in ("splits_prewarmed", "bytes", "message")}
+            ended = replace(job, status=COMPLETED, **reported)
         except (IndexTablesError, OSError) as error:
             ended = replace(job, status=FAILED, message=str(error))
         with self._lock:
