@@ -26,7 +26,7 @@ from indextables.commands.statement import (
     TableReference,
     clause,
     flag,
-    quoted,
+    quote_text,
     row_schema,
 )
 from indextables.config.splits import SplitCacheSettings
@@ -373,14 +373,14 @@ class WaitForPrewarmJobs(Command):
     def words(self) -> Iterator[str | None]:
         yield "WAIT FOR INDEXTABLES PREWARM JOBS"
         yield None if self.table is None else str(self.table)
-        yield None if self.job_id is None else f"JOB {quoted(self.job_id)}"
+        yield None if self.job_id is None else f"JOB {quote_text(self.job_id)}"
         yield f"TIMEOUT {self.timeout_seconds}"
 
     def run(self, session: Session) -> pa.Table:
         """Return a row for each ended job. A job that exceeds the timeout is an error, and
         continues.
         """
-        jobs = self._chosen(session)
+        jobs = self._choose(session)
         JOBS.wait(jobs, self.timeout_seconds)
         ids = {job.job_id for job in jobs}
         ended = [job for job in JOBS.all() if job.job_id in ids]
@@ -390,7 +390,7 @@ class WaitForPrewarmJobs(Command):
             raise StorageError(message, hint="They go on; wait again, with a longer TIMEOUT.")
         return self.rows(map(_row, ended))
 
-    def _chosen(self, session: Session) -> list[PrewarmJob]:
+    def _choose(self, session: Session) -> list[PrewarmJob]:
         jobs = JOBS.all()
         if self.job_id is not None:
             jobs = [job for job in jobs if job.job_id == self.job_id]

@@ -29,7 +29,7 @@ from indextables.commands.statement import (
     TableCommand,
     clause,
     flag,
-    quoted,
+    quote_text,
     row_schema,
 )
 from indextables.commands.upkeep import MergeSplits, Purge, Restore
@@ -75,7 +75,7 @@ class RestoreTable(Restore):
     def words(self) -> Iterator[str | None]:
         yield f"RESTORE TABLE {self.table}"
         yield clause(self.to_version, self.version)
-        yield None if self.timestamp is None else f"{self.to_timestamp} {quoted(self.timestamp)}"
+        yield None if self.timestamp is None else f"{self.to_timestamp} {quote_text(self.timestamp)}"
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ class TablePath:
     path: str
 
     def __str__(self) -> str:
-        return quoted(self.path)
+        return quote_text(self.path)
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class TableName:
 TableReference = TablePath | TableName
 
 
-def quoted(text: str) -> str:
+def quote_text(text: str) -> str:
     """Quote a text as a SQL string."""
     return str(Literal(text))
 
@@ -201,7 +201,7 @@ class StatementCursor(Cursor):
             return TablePath(self.path(what))
         if self.token.kind not in ("name", "quoted") or any(self.follows(phrase) for phrase in before):
             self.fail(what)
-        return TableName(self.dotted())
+        return TableName(self.parse_dotted_name())
 
     def path(self, what: str = "a path in quotes") -> str:
         """Parse a path in quotes."""
@@ -210,7 +210,7 @@ class StatementCursor(Cursor):
             self.refuse(token, "the path is empty")
         return str(token.value)
 
-    def dotted(self) -> tuple[str, ...]:
+    def parse_dotted_name(self) -> tuple[str, ...]:
         """Parse a name in parts: `a.b.c`."""
         parts = [self.name("a name")]
         while self.token.is_sign("."):
@@ -227,10 +227,10 @@ class StatementCursor(Cursor):
     def names(self) -> tuple[str, ...]:
         """Parse names in parentheses."""
         self.expect("(")
-        names = [".".join(self.dotted())]
+        names = [".".join(self.parse_dotted_name())]
         while self.token.is_sign(","):
             self.advance()
-            names.append(".".join(self.dotted()))
+            names.append(".".join(self.parse_dotted_name()))
         self.expect(")", "',' or ')'")
         return tuple(names)
 
@@ -238,10 +238,10 @@ class StatementCursor(Cursor):
         """Parse sort columns, with or without parentheses."""
         if self.token.is_sign("("):
             return self.names()
-        columns = [".".join(self.dotted())]
+        columns = [".".join(self.parse_dotted_name())]
         while self.token.is_sign(","):
             self.advance()
-            columns.append(".".join(self.dotted()))
+            columns.append(".".join(self.parse_dotted_name()))
         return tuple(columns)
 
     def whole_number(self, *, at_least: int = 0) -> int:
@@ -251,7 +251,7 @@ class StatementCursor(Cursor):
         if token.kind not in ("number", "string") or not isinstance(number, int):
             self.fail("a whole number")
         self.advance()
-        return self.bounded(token, number, at_least)
+        return self.check_number(token, number, at_least)
 
     def count(self) -> int:
         """Parse a count of at least one."""
@@ -266,12 +266,12 @@ class StatementCursor(Cursor):
             except ValueError:
                 self.fail("a size such as 100M, 1G or a number of bytes")
             self.advance()
-            return self.bounded(token, number, 1)
+            return self.check_number(token, number, 1)
         if token.kind != "number":
             self.fail("a size such as 100M, 1G or a number of bytes")
         return self.count()
 
-    def bounded(self, token: Token, number: int, at_least: int) -> int:
+    def check_number(self, token: Token, number: int, at_least: int) -> int:
         """Return a number within 64 bits, or raise an error at its position."""
         if number < at_least:
             self.refuse(token, f"the number must be at least {at_least}")
@@ -288,7 +288,7 @@ class StatementCursor(Cursor):
             like = self.similar(["DAYS", "HOURS"])
             self.fail("DAYS or HOURS", hint=f"Did you mean {like}?" if like else "")
         self.advance()
-        return self.bounded(token, number * (24 if unit.is_word("DAY", "DAYS") else 1), 0)
+        return self.check_number(token, number * (24 if unit.is_word("DAY", "DAYS") else 1), 0)
 
     def predicate(self) -> Predicate:
         """Parse a condition up to its end."""

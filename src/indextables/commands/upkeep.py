@@ -22,7 +22,7 @@ from indextables.commands.statement import (
     TableName,
     clause,
     flag,
-    quoted,
+    quote_text,
     row_schema,
 )
 from indextables.model.arguments import to_epoch_ms
@@ -222,7 +222,7 @@ class TagVersion(TableCommand):
     def words(self) -> Iterator[str | None]:
         yield f"TAG INDEXTABLES {self.table}"
         yield clause("VERSION", self.version)
-        yield f"AS {quoted(self.tag)}"
+        yield f"AS {quote_text(self.tag)}"
 
     def run(self, session: Session) -> pa.Table:
         table = session.open(self.table)
@@ -259,7 +259,7 @@ class UntagVersion(TableCommand):
 
     def words(self) -> Iterator[str | None]:
         yield f"UNTAG INDEXTABLES {self.table}"
-        yield quoted(self.tag)
+        yield quote_text(self.tag)
 
     def run(self, session: Session) -> pa.Table:
         table = session.open(self.table)
@@ -366,7 +366,7 @@ class RepairLog(TableCommand):
 
     def words(self) -> Iterator[str | None]:
         yield f"REPAIR INDEXFILES TRANSACTION LOG {self.table}"
-        yield None if self.at_location is None else f"AT LOCATION {quoted(self.at_location)}"
+        yield None if self.at_location is None else f"AT LOCATION {quote_text(self.at_location)}"
 
     def run(self, session: Session) -> pa.Table:
         """In place, or as a clean copy elsewhere; the message, the last column, names what is lost and what to do."""
@@ -405,7 +405,7 @@ class Restore(TableCommand):
     def words(self) -> Iterator[str | None]:
         yield f"RESTORE INDEXTABLES {self.table}"
         yield clause("TO VERSION", self.version)
-        yield None if self.timestamp is None else f"TO TIMESTAMP {quoted(self.timestamp)}"
+        yield None if self.timestamp is None else f"TO TIMESTAMP {quote_text(self.timestamp)}"
 
     def run(self, session: Session) -> pa.Table:
         return self.report_row(session.open(self.table).restore(version=self.version, timestamp=self.timestamp))

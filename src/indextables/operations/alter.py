@@ -1,7 +1,7 @@
-"""`table.alter`: columns that are added, renamed, dropped, widened and described. No split is touched by any of it.
+"""`table.alter`: add, rename, drop, widen and describe columns. No split is changed by any of it.
 
-A rename or a drop changes what people call the columns, not what the splits do (`model/column_names.py`). A path such as
-`payload.user` means a field inside a struct; in a list or a map, `element`, `key` and `value` stand for what is inside.
+A rename or a drop changes the logical names of columns; the physical names in the splits stay (`model/column_names.py`). A
+path such as `payload.user` names a field inside a struct; in a list or a map, `element`, `key` and `value` name the parts.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ Edit = tuple[tuple[str, ...], Callable[[Fields], Fields]]
 
 @checked_calls
 class ColumnChange:
-    """What the changes of columns share: finding a column by its path, checking, and the commit."""
+    """What changes of columns share: finding a column by its path, checks, and the commit."""
 
     def __init__(self, table: TableHandle) -> None:
         self._table = table
@@ -162,14 +162,14 @@ class ColumnChange:
         field = self._field_at(path)
         if field is None:
             raise InvalidInputError(f"{name!r} is no column whose type can be widened.", column=name)
-        self._widened(name, field, wide)
+        self._check_wider(name, field, wide)
         old, new = field_from_json(field).type, field_from_json({**field, "type": wide}).type
         if path[0] in table.partition_columns and not (pa.types.is_integer(old) and pa.types.is_integer(new)):
             message = f"{name!r} is a partition column; of those only whole numbers can be widened."
             raise InvalidInputError(message, column=name)
 
     @staticmethod
-    def _widened(name: str, field: SparkJson, wide: SparkJson) -> SparkJson:
+    def _check_wider(name: str, field: SparkJson, wide: SparkJson) -> SparkJson:
         old, new = field_from_json({**field, "metadata": {}}).type, field_from_json({**field, "type": wide}).type
         if not is_wider(old, new):
             raise InvalidInputError(
@@ -203,7 +203,7 @@ class ColumnChange:
         protocol = table.protocol
         if features:
             protocol = protocols.add_features(protocol, *features)
-        metadata = self._changed(old, edits, options or {})
+        metadata = self._change_metadata(old, edits, options or {})
         if metadata == old:
             return table.version
         changes = Changes(
@@ -216,7 +216,9 @@ class ColumnChange:
         )
         return table.commit(changes) or table.version
 
-    def _changed(self, old: MetadataAction, edits: Sequence[Edit], options: Mapping[str, object]) -> MetadataAction:
+    def _change_metadata(
+        self, old: MetadataAction, edits: Sequence[Edit], options: Mapping[str, object]
+    ) -> MetadataAction:
         table = self._table
         schema: SparkJson = json.loads(old.schema_string)
         for parent, change in edits:
@@ -256,7 +258,7 @@ class ColumnChange:
 
 @checked_calls
 class Alteration(ColumnChange):
-    """What can be changed about the columns of a table. Each call is one version, or an error and none."""
+    """Changes of the columns of a table. Each call is one version, or an error and none."""
 
     def add_column(
         self,
@@ -269,18 +271,31 @@ class Alteration(ColumnChange):
         after: str | None = None,
         options: Mapping[str, object] | None = None,
     ) -> int:
-        """Add a column, or a field inside a struct (`payload.user`); rows that are there hold `default`, or null.
+        """Add a column, or a field inside a struct (`payload.user`).
 
-        `kind` is an Arrow type or the name of a Spark type (`bigint`). It comes last, `first`, or `after` another. `options`
-        are settings of how it is indexed. Returns the version. Raises InvalidInputError for a name that is taken.
+        Args:
+            name: The name; a field of a struct with its path.
+            kind: An Arrow type or the name of a Spark type (`bigint`).
+            comment: A description.
+            default: The value of existing rows, and of new rows without one; null if None.
+            first: Whether the column comes first. The default is last.
+            after: The column that it comes after.
+            options: Settings of how the column is indexed.
 
+        Returns:
+            The version.
+
+        Raises:
+            InvalidInputError: There is a column of that name.
+
+        Example:
             t.alter.add_column("region", pa.string(), default="eu", options={"indexing.typemap.region": "string"})
         """
         path, field = self._new_field(name, kind, comment, default)
 
         def change(fields: Fields) -> Fields:
             check_free(fields, path[-1], ".".join(path[:-1]))
-            return inserted(fields, field, first=first, after=after)
+            return insert_field(fields, field, first=first, after=after)
 
         features = (protocols.COLUMN_DEFAULTS,) if default is not None else ()
         return self._commit([(path[:-1], change)], {"addColumn": name}, features=features, options=options or {})
@@ -292,11 +307,20 @@ class Alteration(ColumnChange):
         comments: Mapping[str, str] | None = None,
         options: Mapping[str, object] | None = None,
     ) -> int:
-        """Add several columns in one version, or none of them; rows that are there hold null.
+        """Add several columns in one version. Existing rows hold null.
 
-        `columns` maps names to types, as `add_column` takes them, or is an Arrow schema; `comments` describes some of them;
-        `options` are settings of how they are indexed. Returns the version.
+        Args:
+            columns: Maps names to types, as for `add_column`, or an Arrow schema.
+            comments: Maps some of the names to descriptions.
+            options: Settings of how the columns are indexed.
 
+        Returns:
+            The version.
+
+        Raises:
+            InvalidInputError: There is a column of one of the names.
+
+        Example:
             t.alter.add_columns({"region": "string", "payload.user": pa.int64()})
         """
         given = dict(zip(columns.names, columns.types, strict=True)) if isinstance(columns, pa.Schema) else columns
@@ -317,11 +341,21 @@ class Alteration(ColumnChange):
         return [*fields, field]
 
     def rename_column(self, name: str, new_name: str) -> int:
-        """Give a column, or a field inside a struct, another name. Splits, settings and conditions follow.
+        """Rename a column, or a field inside a struct. Splits, settings and conditions follow.
 
-        `new_name` is the last part alone. Older versions keep the old name. Returns the version. Raises InvalidInputError
-        for a column that is not there, and for a name that is taken.
+        Older versions keep the old name.
 
+        Args:
+            name: The column; a field of a struct with its path.
+            new_name: The new name, without a path.
+
+        Returns:
+            The version.
+
+        Raises:
+            InvalidInputError: The column does not exist, or the new name is taken.
+
+        Example:
             t.alter.rename_column("msg", "message")
         """
         path, new = self._path(name), text("new_name", new_name)
@@ -336,19 +370,40 @@ class Alteration(ColumnChange):
         return self._commit([(path[:-1], change)], parameters, features=(protocols.COLUMN_MAPPING,))
 
     def drop_column(self, name: str) -> int:
-        """Take a column, or a field inside a struct, away. Its values stay in the splits until these are written anew.
+        """Drop a column, or a field inside a struct.
 
-        A column of that name that is added later is another one. Returns the version. Raises InvalidInputError for a
-        partition column, for the last column, and for one that settings such as `merge.clusterBy` need.
+        Its values stay in the splits until these are rewritten. A column of the same name that is
+        added later is another column.
 
+        Args:
+            name: The column; a field of a struct with its path.
+
+        Returns:
+            The version.
+
+        Raises:
+            InvalidInputError: It is a partition column, the last column, or a setting such as
+                `merge.clusterBy` names it.
+
+        Example:
             t.alter.drop_column("debug")
         """
         return self.drop_columns([name])
 
     def drop_columns(self, names: Sequence[str]) -> int:
-        """Take several columns away in one version, or none of them; as `drop_column` does with one of the `names`.
+        """Drop several columns in one version, as `drop_column` does.
 
-        t.alter.drop_columns(["debug", "payload.user"])
+        Args:
+            names: The columns.
+
+        Returns:
+            The version.
+
+        Raises:
+            InvalidInputError: One of them cannot be dropped.
+
+        Example:
+            t.alter.drop_columns(["debug", "payload.user"])
         """
         given = names_list("names", names)
         if not given or len({name.lower() for name in given}) < len(given):
@@ -358,27 +413,49 @@ class Alteration(ColumnChange):
         return self._commit(edits, parameters, features=(protocols.COLUMN_MAPPING,))
 
     def widen_column(self, name: str, kind: pa.DataType | str) -> int:
-        """Give a column a wider type, in which every value that is there is the same.
+        """Give a column a wider type that holds every existing value unchanged.
 
-        byte, short, int to any wider of them up to long; byte, short, int to double; float to double; whole numbers to
-        decimals that hold them all; decimals to more digits; date to timestamp without a zone. Returns the version.
-        Raises InvalidInputError for anything else.
+        Allowed are: byte, short and int to wider integers or double; float to double; integers to
+        decimals that hold them; decimals to more digits; date to timestamp without a zone.
 
+        Args:
+            name: The column; a field of a struct with its path.
+            kind: The new type.
+
+        Returns:
+            The version.
+
+        Raises:
+            InvalidInputError: The type is not wider in this sense.
+
+        Example:
             t.alter.widen_column("bytes", pa.int64())
         """
         path, wide = self._path(name), spark_type(name, kind)
 
         def change(fields: Fields) -> Fields:
-            return [{**f, "type": self._widened(name, f, wide)} if logical_name(f) == path[-1] else f for f in fields]
+            return [
+                {**f, "type": self._check_wider(name, f, wide)} if logical_name(f) == path[-1] else f for f in fields
+            ]
 
         self._check_widened(path, wide)
         parameters = {"widenColumn": name, "type": wide}
         return self._commit([(path[:-1], change)], parameters, features=(protocols.TYPE_WIDENING,))
 
     def reorder(self, columns: Sequence[str]) -> int:
-        """Put columns into another order: those named come first, in this order, the others follow as they are.
+        """Change the order of the columns.
 
-        t.alter.reorder(["ts", "level"])
+        Args:
+            columns: The columns that come first. The others follow in their present order.
+
+        Returns:
+            The version.
+
+        Raises:
+            InvalidInputError: A column does not exist or is named twice.
+
+        Example:
+            t.alter.reorder(["ts", "level"])
         """
         table = self._table
         names = [find_column(table.schema, name) for name in names_list("columns", columns)]
@@ -392,9 +469,20 @@ class Alteration(ColumnChange):
         return self._commit([((), change)], {"reorderColumns": names})
 
     def set_nullable(self, name: str, nullable: bool) -> int:
-        """Say whether a column may hold nulls. Raises InvalidInputError if it may not and does.
+        """Set whether a column may hold nulls.
 
-        t.alter.set_nullable("id", False)
+        Args:
+            name: The column.
+            nullable: Whether nulls are allowed.
+
+        Returns:
+            The version.
+
+        Raises:
+            InvalidInputError: The column holds nulls and must not.
+
+        Example:
+            t.alter.set_nullable("id", False)
         """
         path = self._path(name)
         if not nullable and len(path) > 1:
@@ -408,7 +496,21 @@ class Alteration(ColumnChange):
         return self._commit([(path[:-1], change)], {"column": name, "nullable": nullable}, alone=not nullable)
 
     def set_comment(self, name: str, comment: str | None) -> int:
-        """Describe a column; None takes the description away: `t.alter.set_comment("ts", "when it arrived")`."""
+        """Set or remove the description of a column.
+
+        Args:
+            name: The column; a field of a struct with its path.
+            comment: The description; None removes it.
+
+        Returns:
+            The version.
+
+        Raises:
+            InvalidInputError: The column does not exist.
+
+        Example:
+            t.alter.set_comment("ts", "time of arrival")
+        """
         path = self._path(name)
 
         def described(field: SparkJson) -> SparkJson:
@@ -466,7 +568,7 @@ def check_free(fields: Fields, name: str, parent: str) -> None:
         )
 
 
-def inserted(fields: Fields, field: SparkJson, *, first: bool, after: str | None) -> Fields:
+def insert_field(fields: Fields, field: SparkJson, *, first: bool, after: str | None) -> Fields:
     """The fields with a new one at its place."""
     if first and after is not None:
         raise InvalidInputError("A column comes first or after another, not both.", column=field["name"])

@@ -43,14 +43,14 @@ def run_after_write(table: TableHandle, version: int) -> None:
     purging = table.settings.group(PurgeOnWriteSettings)
     expiring = table.settings.group(ExpirySettings)
     if expiring.on_write and expiring.column:
-        _reported(table, "expiring rows of", lambda: _expire_after_write(table))
+        _run_reported(table, "expiring rows of", lambda: _expire_after_write(table))
     if merging.enabled:
-        _reported(table, "merging", lambda: _merge_after_write(table, merging, purging))
+        _run_reported(table, "merging", lambda: _merge_after_write(table, merging, purging))
     if purging.enabled:
         follows_merges = merging.enabled and purging.after_merge
         every = purging.after_writes or (0 if follows_merges else 1)
         if every:
-            _reported(table, "purging", lambda: _purge_after_write(table, version, purging, every))
+            _run_reported(table, "purging", lambda: _purge_after_write(table, version, purging, every))
 
 
 def _expire_after_write(table: TableHandle) -> None:
@@ -90,7 +90,7 @@ def _merge_after_write(table: TableHandle, merging: MergeOnWriteSettings, purgin
         log = open_log(table.path, table.options)
         again = TableHandle(log, log.fresh(), table.options)
         if _merge(again, bounds, progress) and purging.enabled and purging.after_merge:
-            return _reported(again, "purging", lambda: _purge(again, purging))
+            return _run_reported(again, "purging", lambda: _purge(again, purging))
         return None
 
     if merging.asynchronous:
@@ -139,12 +139,12 @@ def _purge_after_write(table: TableHandle, version: int, purging: PurgeOnWriteSe
 def _purge(table: TableHandle, purging: PurgeOnWriteSettings) -> None:
     """Purge, by the retention periods that hold for a purge that nobody asked for."""
     settings = table.settings.group(PurgeSettings)
-    retention = purge.Retention.checked(settings, split_hours=purging.split_hours, log_hours=purging.log_hours)
+    retention = purge.Retention.from_arguments(settings, split_hours=purging.split_hours, log_hours=purging.log_hours)
     plan = purge.plan(table.log, retention=retention, settings=table.settings.group(RetentionSettings))
     table.show_newest_after(purge.run(plan, table.log, settings=settings, engine_info=ENGINE_INFO))
 
 
-def _reported(table: TableHandle, what: str, act: Callable[[], None]) -> str | None:
+def _run_reported(table: TableHandle, what: str, act: Callable[[], None]) -> str | None:
     """Do something that must not fail the write; returns what went wrong."""
     try:
         act()

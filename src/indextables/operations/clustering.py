@@ -74,7 +74,7 @@ class Extended(Struct, frozen=True):
     is_large: bool
 
 
-def packed(
+def pack_groups(
     splits: Sequence[Extended], *, target_bytes: int, limit_bytes: int, limit_splits: int, limit_rows: int
 ) -> Iterator[list[int]]:
     """Return groups of splits by number, in the order of their bounds.

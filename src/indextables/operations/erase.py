@@ -344,9 +344,9 @@ class Eraser(Struct, frozen=True, dict=True):
     def _logs(self) -> Iterator[tuple[Cleaner, str]]:
         """Return the log and its replica without caches."""
         cleaner = self.log.cleaner()
-        yield _unremembered(cleaner, self.log.store), ""
+        yield _forget_cache(cleaner, self.log.store), ""
         if (target := self._replica()) is not None:
-            yield _unremembered(cleaner, target), target.url
+            yield _forget_cache(cleaner, target), target.url
 
     def _replica(self) -> Store | None:
         replica = self.log.replica
@@ -562,7 +562,7 @@ def _expired_some_day(inventory: LogInventory) -> set[str]:
     return {file.path for file in find_expired(inventory, _NO_AGE, now_ms=_FOREVER_MS).expired}
 
 
-def _unremembered(cleaner: Cleaner, store: Store) -> Cleaner:
+def _forget_cache(cleaner: Cleaner, store: Store) -> Cleaner:
     """Return the cleaner of a log or of its replica without caches."""
     versions = VersionReader(store, None, cleaner.bases.versions.settings)
     return replace(cleaner, store=store, bases=BaseReader(versions, cleaner.bases.settings))
@@ -628,7 +628,7 @@ def erase(
         newest.snapshot,
         newest.log,
         where=condition,
-        retention=Retention.checked(newest.settings.group(PurgeSettings), split_hours=hours, log_hours=hours),
+        retention=Retention.from_arguments(newest.settings.group(PurgeSettings), split_hours=hours, log_hours=hours),
         spec=newest.spec,
         settings=newest.search_settings,
         progress=progress,

@@ -52,7 +52,7 @@ def may_hide_nulls(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind)) and may_hide_nulls(kind.value_type)
 
 
-def filled(column: pa.Array) -> pa.Array:
+def fill_hidden_nulls(column: pa.Array) -> pa.Array:
     """Return the values with a filler for every null of a non-nullable field below a null."""
     if column.offset:
         column = pa.concat_arrays([column])
@@ -62,17 +62,17 @@ def filled(column: pa.Array) -> pa.Array:
         fields = [_field(column.field(i), field, hidden) for i, field in enumerate(kind)]
         return pa.StructArray.from_arrays(fields, fields=list(kind), mask=hidden)
     if pa.types.is_map(kind) and may_hide_nulls(kind):
-        items = filled(column.items)
+        items = fill_hidden_nulls(column.items)
         maps = pa.MapArray.from_arrays(column.offsets, column.keys, items, type=kind)
         return pc.if_else(column.is_valid(), maps, pa.scalar(None, kind)) if column.null_count else maps
     if pa.types.is_list(kind) and may_hide_nulls(kind):
         mask = column.is_null() if column.null_count else None
-        return pa.ListArray.from_arrays(column.offsets, filled(column.values), type=kind, mask=mask)
+        return pa.ListArray.from_arrays(column.offsets, fill_hidden_nulls(column.values), type=kind, mask=mask)
     return column
 
 
 def _field(values: pa.Array, field: pa.Field, hidden: pa.BooleanArray) -> pa.Array:
-    values = filled(values)
+    values = fill_hidden_nulls(values)
     if field.nullable or not values.null_count:
         return values
     filler = next((value for test, value in _FILLERS if test(field.type)), None)
@@ -105,17 +105,17 @@ def incoming(data: Any, columns: Collection[str] = (), *, schema: pa.Schema | No
         fields = [field for field in reader.schema if field.name in columns or not _UNNAMED_INDEX.fullmatch(field.name)]
         if len(fields) < len(reader.schema) and type(data).__module__.startswith("pandas."):
             names = [field.name for field in fields]
-            return Incoming(_checked(pa.schema(fields)), _normal_batches(batch.select(names) for batch in reader))
-        return Incoming(_checked(reader.schema), _normal_batches(reader))
+            return Incoming(_check_schema(pa.schema(fields)), _normal_batches(batch.select(names) for batch in reader))
+        return Incoming(_check_schema(reader.schema), _normal_batches(reader))
     if isinstance(data, Iterable) and not isinstance(data, str | bytes | dict):
         batches = iter(data)
         first = next(batches, None)
         if isinstance(first, pa.Table | pa.RecordBatch):
             chained = itertools.chain([first], batches)
-            return Incoming(_checked(first.schema), _normal_batches(_flattened(chained)))
+            return Incoming(_check_schema(first.schema), _normal_batches(_flatten(chained)))
         if isinstance(first, Mapping) and isinstance(data, Sequence):
             rows = _from_dicts(data, schema)
-            return Incoming(_checked(rows.schema), iter(rows.to_batches()))
+            return Incoming(_check_schema(rows.schema), iter(rows.to_batches()))
     raise InvalidInputError(
         f"Rows cannot be taken from a {type(data).__name__}.",
         hint=f"{_WAYS_OUT.get(type(data).__name__, '')}Give a pyarrow Table or RecordBatchReader, a polars or pandas "
@@ -234,7 +234,7 @@ def _changes(column: pa.Array, kind: pa.DataType) -> bool:
     return False
 
 
-def _checked(given: pa.Schema) -> pa.Schema:
+def _check_schema(given: pa.Schema) -> pa.Schema:
     """Return the schema in table types. Duplicate column names are refused."""
     schema = normalize(given)
     check_names(schema)
@@ -245,12 +245,12 @@ def _checked(given: pa.Schema) -> pa.Schema:
     return pa.schema([pa.field(f.name, f.type, f.nullable) for f in schema])
 
 
-def _flattened(parts: Iterable[pa.Table | pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _flatten(parts: Iterable[pa.Table | pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for part in parts:
         yield from part.to_batches() if isinstance(part, pa.Table) else [part]
 
 
-def widened(table: pa.Schema, data: pa.Schema, *, merge_schema: bool) -> pa.Schema:
+def widen_schema(table: pa.Schema, data: pa.Schema, *, merge_schema: bool) -> pa.Schema:
     """Return the schema to write with: the table's, and with `merge_schema` the data's new columns.
     Mismatches are refused.
 
@@ -326,7 +326,7 @@ def fits(source: pa.DataType, target: pa.DataType) -> bool:
     return False
 
 
-def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return the batch with exactly the columns of the schema in its order and types. A lossy cast
     is refused.
     """
@@ -339,7 +339,7 @@ def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
             message = f"Column {field.name!r} holds {column.null_count} null(s), which the table does not allow."
             raise InvalidInputError(message, column=field.name)
         column = _within_length(column, field, field.name)
-        columns.append(filled(column) if may_hide_nulls(field.type) else column)
+        columns.append(fill_hidden_nulls(column) if may_hide_nulls(field.type) else column)
     return pa.RecordBatch.from_arrays(columns, schema=schema.remove_metadata())
 
 
@@ -423,7 +423,7 @@ def only(
     replaced part.
     """
     for batch in batches:
-        rows = conformed(batch, schema)
+        rows = conform(batch, schema)
         outside = rows.num_rows - (pc.sum(evaluate(predicate, rows)).as_py() or 0)
         if outside:
             raise InvalidInputError(

@@ -177,12 +177,12 @@ class Jobs:
         """Return a job's current state."""
         with self._lock:
             job = self._jobs.get(job_id)
-            return None if job is None else self._timed(job)
+            return None if job is None else self._with_duration(job)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return every remembered job, the latest first."""
         with self._lock:
-            return [self._timed(job).to_dict() for job in reversed(self._jobs.values())]
+            return [self._with_duration(job).to_dict() for job in reversed(self._jobs.values())]
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait for background jobs within each job's limit, or for all within a timeout. Returns
@@ -237,9 +237,9 @@ class Jobs:
 
     def _change(self, job_id: str, **changes: Any) -> None:
         with self._lock:
-            self._jobs[job_id] = self._timed(replace(self._jobs[job_id], **changes), ended=True)
+            self._jobs[job_id] = self._with_duration(replace(self._jobs[job_id], **changes), ended=True)
 
-    def _timed(self, job: MergeJob, *, ended: bool = False) -> MergeJob:
+    def _with_duration(self, job: MergeJob, *, ended: bool = False) -> MergeJob:
         if job.status != RUNNING and not ended:
             return job
         return replace(job, duration_ms=round(1000 * (self._clock() - self._began[job.job_id])))

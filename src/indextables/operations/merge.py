@@ -317,7 +317,7 @@ def _groups(
         for source in sources:
             if source.path in alone and source.size >= limit:
                 yield MergeGroup(dict(values), (source,))
-        for group in _packed([source for source in sources if source.size < limit], bounds):
+        for group in _pack([source for source in sources if source.size < limit], bounds):
             # A split of another engine, or with many deleted rows, is rewritten even if it stands alone.
             if len(group) >= MIN_SOURCES or group[0].path in alone:
                 yield MergeGroup(dict(values), tuple(group))
@@ -337,7 +337,7 @@ def _in_order(
         )
         for s in sources
     ]
-    groups = clustering.packed(
+    groups = clustering.pack_groups(
         layout_of,
         target_bytes=bounds.target_bytes,
         limit_bytes=bounds.target_bytes * (1 if bounds.max_dest_splits is not None else clustering.FAN),
@@ -347,7 +347,7 @@ def _in_order(
     return ([sources[number] for number in group] for group in groups)
 
 
-def _packed(sources: Sequence[SourceSplit], bounds: MergeBounds) -> Iterator[list[SourceSplit]]:
+def _pack(sources: Sequence[SourceSplit], bounds: MergeBounds) -> Iterator[list[SourceSplit]]:
     """Divide sources in order into groups below the size limit."""
     group: list[SourceSplit] = []
     size = rows = 0
@@ -558,12 +558,12 @@ class _Merge(Struct):
                 raise
             self.version = committed.version if committed.version is not None else self.version
             self.done += [outcome for outcome in outcomes if outcome.merged]
-            self.skipped |= {failed.path: failed.reason for failed in _failed(outcomes, live)}
+            self.skipped |= {failed.path: failed.reason for failed in _report_failure(outcomes, live)}
             return
 
     def _changes(self, outcomes: Sequence[MergeOutcome], live: Container[str]) -> Changes:
         sources = [source for outcome in outcomes for source in outcome.merged]
-        skips = [SkipRequest(f.path, f.reason, "merge", self.cooldown_hours) for f in _failed(outcomes, live)]
+        skips = [SkipRequest(f.path, f.reason, "merge", self.cooldown_hours) for f in _report_failure(outcomes, live)]
         parameters: dict[str, Any] = {} if self.planned.where is None else {"where": str(self.planned.where)}
         if self.planned.order_by:
             parameters["orderBy"] = list(self.planned.order_by)
@@ -647,7 +647,7 @@ def _vectors(snapshot: Snapshot) -> dict[str, str | None]:
     return dict(zip(files.column("path").to_pylist(), files.column("deletion_vector").to_pylist(), strict=True))
 
 
-def _failed(outcomes: Iterable[MergeOutcome], live: Container[str]) -> list[FailedSource]:
+def _report_failure(outcomes: Iterable[MergeOutcome], live: Container[str]) -> list[FailedSource]:
     """Return the splits that could not be read, without those that are no longer part of the table."""
     return [failed for outcome in outcomes for failed in outcome.failed if failed.path in live]
 

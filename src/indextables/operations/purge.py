@@ -214,7 +214,9 @@ class Retention(Struct, frozen=True):
     log_hours: float
 
     @classmethod
-    def checked(cls, settings: PurgeSettings, *, split_hours: float | None, log_hours: float | None) -> Retention:
+    def from_arguments(
+        cls, settings: PurgeSettings, *, split_hours: float | None, log_hours: float | None
+    ) -> Retention:
         """Return the settings with the options of this purge applied."""
         retention = cls(
             settings.split_hours if split_hours is None else number("older_than_hours", split_hours, "hours"),
@@ -741,7 +743,7 @@ def purge(
     """Delete what no version of the retention period needs. See `Table.purge`."""
     table.check_writable()
     settings = table.settings.group(PurgeSettings)
-    retention = Retention.checked(settings, split_hours=older_than_hours, log_hours=log_retention_hours)
+    retention = Retention.from_arguments(settings, split_hours=older_than_hours, log_hours=log_retention_hours)
     planned = plan(table.log, retention=retention, settings=table.settings.group(RetentionSettings))
     if dry_run:
         return preview(planned, table.log)

@@ -58,7 +58,7 @@ def reindex(
     """Record how columns are indexed from now on, then write splits anew that index them otherwise."""
     newest = table.read_newest()
     names = _decided_names(newest, columns)
-    metadata = _redefined(newest, names, tokenizer)
+    metadata = _redefine(newest, names, tokenizer)
     old = without_registry(newest.snapshot.metadata)
     if dry_run:
         return _rewritten(newest, tuple(names), metadata, where, dry_run=True, progress=progress, execute=execute)
@@ -88,7 +88,7 @@ def _decided_names(table: TableHandle, columns: Mapping[str, str] | Sequence[str
     return {find_column(table.schema, text("The name of a column", name)): kind for name, kind in given.items()}
 
 
-def _redefined(table: TableHandle, columns: Mapping[str, str | None], tokenizer: str | None) -> MetadataAction:
+def _redefine(table: TableHandle, columns: Mapping[str, str | None], tokenizer: str | None) -> MetadataAction:
     """The metadata that says how the columns are indexed from now on; what does not fit is an error."""
     old = without_registry(table.snapshot.metadata)
     names = table.names

@@ -125,10 +125,10 @@ def check_splits(store: Store, snapshot: Snapshot) -> None:
         if path not in actual_sizes or (size is not None and actual_sizes[path] != size)
     )
     if missing:
-        raise _gone(store.url, snapshot, missing)
+        raise _missing_split_error(store.url, snapshot, missing)
 
 
-def _gone(url: str, snapshot: Snapshot, missing: Sequence[str]) -> MissingSplitError:
+def _missing_split_error(url: str, snapshot: Snapshot, missing: Sequence[str]) -> MissingSplitError:
     count = snapshot.files(columns=["path"]).num_rows
     return MissingSplitError(
         f"{len(missing)} of the {count} splits of version {snapshot.version} of {url} are gone or have another size, "
@@ -168,7 +168,7 @@ class _Restoration(Struct, frozen=True):
         removed = files_not_in(snapshot, self.target)
         changes = Changes(
             Operation.RESTORE,
-            adds=[_revived(action) for action in self._missing(snapshot)],
+            adds=[_revive(action) for action in self._missing(snapshot)],
             removes=removed.column("path").to_pylist(),
             metadata=_restored_metadata(self.target, snapshot),
             parameters={"version": self.target.version},
@@ -191,7 +191,7 @@ def _restored_metadata(target: Snapshot, newest: Snapshot) -> MetadataAction | N
     return None if without_registry(metadata) == without_registry(newest.metadata) else metadata
 
 
-def _revived(action: AddAction) -> AddAction:
+def _revive(action: AddAction) -> AddAction:
     return msgspec.structs.replace(action, added_at_version=None, added_at_timestamp=None)
 
 

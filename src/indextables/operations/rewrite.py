@@ -154,7 +154,7 @@ class SplitRewriter(Struct, frozen=True, dict=True):
         with merged as info:
             if info is None:
                 return None
-            return _stored(info, origin.partition_values, store, naming, num_merge_ops, data_change=data_change)
+            return _read_stored(info, origin.partition_values, store, naming, num_merge_ops, data_change=data_change)
 
     def rewrite_in_order(
         self,
@@ -195,7 +195,7 @@ class SplitRewriter(Struct, frozen=True, dict=True):
             with closing(splits):
                 for info in splits:
                     values = origin.partition_values
-                    written.append(_stored(info, values, store, naming, num_merge_ops, data_change=False))
+                    written.append(_read_stored(info, values, store, naming, num_merge_ops, data_change=False))
         except BaseException:
             discard(store, [action.path for action in written])
             raise
@@ -215,7 +215,7 @@ class SplitRewriter(Struct, frozen=True, dict=True):
         return source_mapping([source.reader for _, source in sources], self.mapping, self.decided), tags, origin
 
 
-def _stored(
+def _read_stored(
     info: SplitInfo,
     partition_values: Mapping[str, str | None],
     store: Store,

@@ -47,7 +47,7 @@ from indextables.model.schema import schema_from_json
 from indextables.model.schema_registry import without_registry
 from indextables.model.snapshot import Header
 from indextables.model.values import encode_value
-from indextables.operations.incoming import conformed, only, replaced_schema, widened
+from indextables.operations.incoming import conform, only, replaced_schema, widen_schema
 from indextables.operations.write_request import WriteRequest
 from indextables.pools import WRITES
 from indextables.splits.format.container import SplitInfo
@@ -242,7 +242,7 @@ class RowWrite(Struct, frozen=True):
         opener = open_store if self.read_version == NOT_CREATED else open_table_store
         task = _TaskRun(self, store or opener(self.spec), new_name, now_ms)
         names = column_names(self.schema_json)
-        rows = (names.to_physical(conformed(batch, names.logical)) for batch in batches)
+        rows = (names.to_physical(conform(batch, names.logical)) for batch in batches)
         try:
             task.write(rows if self.where is None else only(self.where, rows, task.schema, shown=self.condition))
         except BaseException:
@@ -267,7 +267,7 @@ class RowWrite(Struct, frozen=True):
         return Changes(
             request.operation,
             adds=tuple(added),
-            selected=self._replaced(added, candidates),
+            selected=self._select_replaced(added, candidates),
             metadata=self.new_metadata,
             parameters={**condition, **(parameters or {})},
             txn=request.txn,
@@ -276,7 +276,9 @@ class RowWrite(Struct, frozen=True):
             engine_info=ENGINE_INFO,
         )
 
-    def _replaced(self, added: Sequence[AddAction], candidates: Mapping[str, str | None]) -> LiveSelection | None:
+    def _select_replaced(
+        self, added: Sequence[AddAction], candidates: Mapping[str, str | None]
+    ) -> LiveSelection | None:
         if not self.request.exist_ok:
             return no_file_of_a_new_table
         if self.request.operation is Operation.APPEND:
@@ -361,7 +363,7 @@ def plan_row_write(
     Columns keep the kind of index they have, unless everything is overwritten; how new ones are indexed becomes part of the
     table. `new_name` is what the splits call a new column.
     """
-    metadata = without_registry(_given(header))
+    metadata = without_registry(_metadata_of(header))
     before, partition_columns = column_names(metadata.schema_string), tuple(metadata.partition_columns or ())
     names = _names_after(before, data, partition_columns, new_name, request)
     settings = settings if isinstance(settings, Settings) else settings(names)
@@ -399,7 +401,7 @@ def _is_anew(operation: Operation, header: Header) -> bool:
     return operation is Operation.OVERWRITE and header.version != NOT_CREATED
 
 
-def _given(header: Header) -> MetadataAction:
+def _metadata_of(header: Header) -> MetadataAction:
     assert header.metadata is not None
     return header.metadata
 
@@ -417,7 +419,7 @@ def _names_after(
     if request.overwrite_schema:
         logical = replaced_schema(before.logical, data, [before.logical_name(name) for name in partition_columns])
     else:
-        logical = widened(before.logical, data, merge_schema=request.merge_schema)
+        logical = widen_schema(before.logical, data, merge_schema=request.merge_schema)
     return before.extend(logical, new_name)
 
 

@@ -50,7 +50,7 @@ class Salvaged(Struct, frozen=True):
     unnamed: int
     """Splits in the store that no remaining version names."""
 
-    def lost(self) -> str:
+    def describe_lost_versions(self) -> str:
         """Describe what is missing as a sentence; empty if nothing is."""
         if not self.missing:
             return ""
@@ -84,7 +84,7 @@ class SalvagePlan(Report, frozen=True):
             valid_splits=len(found.adds),
             missing_splits=len(found.left_out),
             status=status,
-            message=f"{found.lost()}The table goes on as version {self.version}.",
+            message=f"{found.describe_lost_versions()}The table goes on as version {self.version}.",
             left_out=found.left_out,
             missing_versions=self.missing_versions,
         )
@@ -245,7 +245,7 @@ class CopyPlan(Report, frozen=True):
             valid_splits=self.valid_splits,
             missing_splits=len(self.left_out),
             status=status,
-            message=self.salvaged.lost() + untagged + moved,
+            message=self.salvaged.describe_lost_versions() + untagged + moved,
             left_out=self.left_out,
             missing_versions=self.missing_versions,
         )

@@ -25,7 +25,7 @@ from indextables.model.deletion_vector import RowSet
 from indextables.model.predicate import Predicate
 from indextables.model.report import Report, pluralize
 from indextables.model.schema import find_column, is_atomic
-from indextables.operations.incoming import Incoming, conformed, incoming
+from indextables.operations.incoming import Incoming, conform, incoming
 from indextables.operations.jobs import DRY_RUN, NO_ACTION, SUCCESS
 from indextables.operations.row_change import RowChange, SplitRows, count_rows
 from indextables.operations.row_write import RowWrite
@@ -112,7 +112,7 @@ def upsert(
     targets = [match.target for match in matches]
     inserts = None
     if when_not_matched == "insert":
-        inserts = source.rows.take(_unmatched(source.rows.num_rows, matches))
+        inserts = source.rows.take(_find_unmatched(source.rows.num_rows, matches))
     counts = {
         "inserted": 0 if inserts is None else inserts.num_rows,
         "updated": count_rows(targets) if when_matched == "update" else 0,
@@ -161,7 +161,7 @@ def _whole(rows_in: Incoming) -> pa.Table:
                 f"{', '.join(rows_in.schema.names)}.",
                 hint="Give every batch the same columns in the same order. Nothing was written.",
             )
-        batches.append(conformed(batch, rows_in.schema))
+        batches.append(conform(batch, rows_in.schema))
     return pa.Table.from_batches(batches, rows_in.schema)
 
 
@@ -272,7 +272,7 @@ def _possible(split: TableSplit, source: _UpsertRows) -> RowSet:
     return np.arange(split.num_rows) if possible is None else np.flatnonzero(possible)
 
 
-def _unmatched(count: int, matches: Sequence[_Match]) -> pa.Array:
+def _find_unmatched(count: int, matches: Sequence[_Match]) -> pa.Array:
     """Return the numbers of the source rows that match no row of the table."""
     alone = np.ones(count, np.bool_)
     for match in matches:

@@ -129,13 +129,13 @@ def changes_between(log: TransactionLog, first: int, last: int, *, newest: int) 
     def size_of(path: str) -> int:
         info = log.store.head(path)
         if info is None:
-            raise _purged(log, path)
+            raise _purged_split_error(log, path)
         return info.size
 
     return [change for version in log.since(first - 1, last) for change in changes_of(version, size_of)]
 
 
-def _purged(log: TransactionLog, path: str) -> NotFoundError:
+def _purged_split_error(log: TransactionLog, path: str) -> NotFoundError:
     return NotFoundError(
         f"Rows that went are gone for good: {path} of {log.store.url} was purged.",
         hint="Begin with a later version; a longer purge.defaultRetentionHours keeps changes readable for longer.",
@@ -191,11 +191,11 @@ class ChangeTask(Struct, frozen=True):
             try:
                 for rows in self._rows(change, ScanTask(self.plan, store)):
                     if rows.num_rows:
-                        yield from self._told(change, rows).to_batches()
+                        yield from self._describe(change, rows).to_batches()
             except pa.ArrowInvalid as misfit:
                 raise self._of_another_type(change, f"do not fit the columns that are shown: {misfit}") from misfit
 
-    def _told(self, change: Change, rows: pa.Table) -> pa.Table:
+    def _describe(self, change: Change, rows: pa.Table) -> pa.Table:
         kind, version, moment = _FIELDS
         told = self.plan.names.to_logical(rows.select(list(self.plan.columns)))
         told = told.append_column(kind, pa.repeat(pa.scalar(change.kind, kind.type), rows.num_rows))
@@ -269,7 +269,7 @@ def _readable_rows(log: TransactionLog, task: ChangeTask) -> Iterator[pa.RecordB
     try:
         yield from task.batches(log.store)
     except (NotFoundError, MissingSplitError) as gone:
-        raise _purged(log, str(gone.context.get("path"))) from gone
+        raise _purged_split_error(log, str(gone.context.get("path"))) from gone
 
 
 def row_digests(batch: pa.RecordBatch) -> Iterator[bytes]:

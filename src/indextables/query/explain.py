@@ -64,7 +64,7 @@ def explain_split(
     requests, read = split.stats.requests, split.stats.bytes
     with open_query(split, query, where=where) as opened:
         rows = opened.rows(where)
-        parts = tuple(LeafReport(str(leaf), _answered(opened, leaf)) for leaf in dict.fromkeys(leaves(query)))
+        parts = tuple(LeafReport(str(leaf), _name_answer(opened, leaf)) for leaf in dict.fromkeys(leaves(query)))
         by_grams = any(name.startswith("g") for name in opened.narrowed)
         narrowed = (GRAMS if by_grams else WHOLE) if opened.narrowed else None
         way = narrowed if narrowed and not parts else _way(split, parts, opened.rows_read)
@@ -85,7 +85,7 @@ def explain_split(
     )
 
 
-def _answered(opened: OpenQuery, leaf: Leaf) -> str:
+def _name_answer(opened: OpenQuery, leaf: Leaf) -> str:
     answer = opened.ask(leaf)
     if answer is None:
         return ROWS
@@ -138,14 +138,14 @@ def explain(task: ScanTask) -> ScanReport:
 def explain_search(search: TableSearch, store: Store) -> tuple[pa.Table, ScanReport]:
     """Run a search. Return its rows, and what each split cost this search alone."""
     task = ScanTask(search.plan, store, is_measured=True)
-    rows = search.weighed(task).merged(task)
+    rows = search.weigh(task).merged(task)
     METRICS.count("rows_read_total", by=rows.num_rows)
     cost = {path: (split.stats.requests, split.stats.bytes) for path, split in task.opened.items()}
-    reports = [_searched(task, entry, cost.get(entry.path)) for entry in search.plan.splits]
+    reports = [_report_searched_split(task, entry, cost.get(entry.path)) for entry in search.plan.splits]
     return rows, scan_report(search.plan, reports)
 
 
-def _searched(task: ScanTask, entry: SplitEntry, cost: tuple[int, int] | None) -> SplitReport:
+def _report_searched_split(task: ScanTask, entry: SplitEntry, cost: tuple[int, int] | None) -> SplitReport:
     """Report one split of a search that has run. `cost` is None for a split that could not hold a better row."""
     if cost is None:
         return SplitReport(entry.path, entry.num_records or 0, 0, NOT_OPENED, 0, 0)

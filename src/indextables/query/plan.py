@@ -132,7 +132,7 @@ def plan_scan(
     if where is not None:
         bound = bound_predicate(where, table.schema, now_ms=now_ms, zone=table.time_zone)
     with PROFILER.section("plan_scan"):
-        plan = _planned(table, query, bound, columns, order_by, now_ms)
+        plan = _plan(table, query, bound, columns, order_by, now_ms)
     SKIPPED.add(
         considered=plan.splits_considered,
         by_partition=plan.pruned_by_partition,
@@ -142,7 +142,7 @@ def plan_scan(
     return plan
 
 
-def _planned(
+def _plan(
     table: TableHandle,
     query: str | Query | None,
     where: Predicate | None,
@@ -156,11 +156,11 @@ def _planned(
     where = known.condition(where)
     if query is None or isinstance(query, Query):
         parsed = None if query is None else physical_query(query, known.names)
-        implied = known.implied(parsed)
+        implied = known.imply(parsed)
     else:
-        parsed, implied = known.parsed(query, now_ms)
+        parsed, implied = known.parse(query, now_ms)
     parts = [p for p in (where, implied) if p is not None]
-    pruned = known.pruned(snapshot, all_of(parts) if parts else None, where)
+    pruned = known.prune(snapshot, all_of(parts) if parts else None, where)
     return ScanPlan(
         spec=table.spec,
         version=snapshot.version,
@@ -300,19 +300,19 @@ class _PlanParts:
         bound = self.names.predicate(where)
         return without_index(bound, self._by_rows) if self._by_rows else bound
 
-    def parsed(self, query: str, now_ms: int | None) -> tuple[Query, Predicate | None]:
+    def parse(self, query: str, now_ms: int | None) -> tuple[Query, Predicate | None]:
         """Return a parsed query and its implied predicate. A query with relative times is parsed
         each time.
         """
         known = self._parsed.get(query)
         if known is None:
             tree = physical_query(parse(text("query", query), self.fields, now_ms=now_ms), self.names)
-            known = tree, self.implied(tree)
+            known = tree, self.imply(tree)
             if "now" not in query:
                 self._parsed.put(query, known, 1)
         return known
 
-    def implied(self, query: Query | None) -> Predicate | None:
+    def imply(self, query: Query | None) -> Predicate | None:
         """Return what a query implies for partitions, numbers and times, bound to the table's
         columns.
 
@@ -326,14 +326,14 @@ class _PlanParts:
         found = implied_predicate(query, words)
         return None if found is None else bind(found, self.schema)
 
-    def pruned(self, snapshot: Snapshot, needed: Predicate | None, where: Predicate | None) -> _Pruned:
+    def prune(self, snapshot: Snapshot, needed: Predicate | None, where: Predicate | None) -> _Pruned:
         """Return the splits that may hold a match; `where` is certain if it holds for every row of
         a split.
         """
         known = self._pruned.get((needed, where))
         if known is None:
             files = files_in_parts(snapshot, needed)
-            known = _pruned(files, needed, where, self.partition_columns)
+            known = _prune(files, needed, where, self.partition_columns)
             self._pruned.put((needed, where), known, len(known.splits) + 1)
         return known
 
@@ -355,7 +355,7 @@ class _PlanParts:
                     "Nothing of %s is prewarmed by prewarm.partitionFilter: %s", self.spec.url, error.message
                 )
             return splits
-        chosen = {entry.path for entry in self.pruned(snapshot, self.names.optional_predicate(bound), None).splits}
+        chosen = {entry.path for entry in self.prune(snapshot, self.names.optional_predicate(bound), None).splits}
         return tuple(replace(entry, warm=entry.path in chosen) for entry in splits)
 
 
@@ -390,7 +390,7 @@ def output_columns(schema: pa.Schema, columns: Sequence[str]) -> list[str]:
     return found
 
 
-def _pruned(
+def _prune(
     files: pa.Table, needed: Predicate | None, where: Predicate | None, partition_columns: Sequence[str]
 ) -> _Pruned:
     if needed is None:

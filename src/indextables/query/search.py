@@ -1,7 +1,7 @@
 """Searching a table: every split is asked, words weigh the same in all of them, and the best come first.
 
 search = TableSearch.of(plan, limit=10)            checked; holds the plan that finds its rows
-search = search.weighed(task)                      how rare its words are in the table: each split is asked once
+search = search.weigh(task)                      how rare its words are in the table: each split is asked once
 search.with_splits(some).tables(task)              a part of it, anywhere
 
 With a limit the hits of all splits are found first, and rows are read of the winners only. Ordered by a column, splits
@@ -104,7 +104,7 @@ class TableSearch(Struct, frozen=True):
         request.check(plan.schema)
         return cls(plan.by_path() if paged else plan, request)
 
-    def weighed(self, task: ScanTask) -> TableSearch:
+    def weigh(self, task: ScanTask) -> TableSearch:
         """Return the search with term statistics, if scores depend on them. For one split its own
         are the table's.
         """
@@ -146,9 +146,9 @@ class TableSearch(Struct, frozen=True):
 
     def merged(self, task: ScanTask) -> pa.Table:
         """Merge the contributions of all splits in order, from offset to limit."""
-        return self.plan.names.to_logical(self._merged(task))
+        return self.plan.names.to_logical(self._merge(task))
 
-    def _merged(self, task: ScanTask) -> pa.Table:
+    def _merge(self, task: ScanTask) -> pa.Table:
         request, splits = self.request, self.plan.splits
         numbers = range(len(splits))
 
@@ -182,7 +182,7 @@ class TableSearch(Struct, frozen=True):
         limit = self.request.limit
         assert self.request.paged and limit is not None
         task = ScanTask(self.plan, store)
-        search = replace(self.weighed(task), after=after)
+        search = replace(self.weigh(task), after=after)
         more = replace(search, request=replace(self.request, limit=limit + 1))
         hits = more._hits(task, more._finder(task))
         rows = self.plan.names.to_logical(search._read_best(task, hits))
@@ -198,7 +198,7 @@ class TableSearch(Struct, frozen=True):
     def locate(self, store: Store | None = None) -> tuple[pa.Table, list[tuple[str, int]]]:
         """Return the result of a search with a limit, with split path and row number of each row."""
         task = ScanTask(self.plan, store)
-        search = self.weighed(task)
+        search = self.weigh(task)
         hits = search._hits(task, search._finder(task, located=True))
         rows = self.plan.names.to_logical(search._read_best(task, hits))
         METRICS.count("rows_read_total", by=rows.num_rows)
@@ -224,7 +224,7 @@ class TableSearch(Struct, frozen=True):
     def run(self, store: Store | None = None) -> pa.Table:
         """Run the search in this process."""
         task = ScanTask(self.plan, store)
-        hits = self.weighed(task).merged(task)
+        hits = self.weigh(task).merged(task)
         METRICS.count("rows_read_total", by=hits.num_rows)
         return hits
 

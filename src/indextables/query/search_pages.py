@@ -107,7 +107,7 @@ def page_behind(table: TableHandle, search: TableSearch, token: PageToken | None
     rows, end = search.page(table.log.store, end)
     if end is None:
         return SearchPage(rows, None, table.snapshot.version)
-    keys = {name: _shown(end.keys.column(name)[0]) for name in end.keys.column_names}
+    keys = {name: _show(end.keys.column(name)[0]) for name in end.keys.column_names}
     table_id, version = table.snapshot.metadata.id, table.snapshot.version
     txn = next(reversed(table.snapshot.header.recent_txn_ids), "")
     return SearchPage(rows, str(PageToken(table_id, version, now_ms, digest, end.split, end.row, keys, txn)), version)
@@ -143,7 +143,7 @@ def _types(search: TableSearch) -> dict[str, pa.DataType]:
     return types
 
 
-def _shown(value: pa.Scalar) -> str | None:
+def _show(value: pa.Scalar) -> str | None:
     if value.is_valid and pa.types.is_binary(value.type):
         return base64.b64encode(value.as_py()).decode("ascii")
     return encode_value(value)

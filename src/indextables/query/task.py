@@ -64,13 +64,13 @@ class ScanTask(Struct, frozen=True, dict=True):
     """Whether splits are opened for this task alone, so that their statistics count what this task reads."""
 
     @cached_property
-    def _opened(self) -> dict[tuple[str, str | None], TableSplit]:
+    def _open_splits(self) -> dict[tuple[str, str | None], TableSplit]:
         return {}
 
     @property
     def opened(self) -> dict[str, TableSplit]:
         """The splits that were opened so far, by path."""
-        return {path: split for (path, _), split in self._opened.items()}
+        return {path: split for (path, _), split in self._open_splits.items()}
 
     @cached_property
     def _cache(self) -> SplitCache:
@@ -116,13 +116,13 @@ class ScanTask(Struct, frozen=True, dict=True):
 
     def open(self, entry: SplitEntry) -> TableSplit:
         """Open one split of the plan, shared with other scans of the process."""
-        split = self._opened.get((entry.path, entry.vector))
+        split = self._open_splits.get((entry.path, entry.vector))
         if split is None:
             columns = self.plan.partition_columns
             with PROFILER.section("open_split"):
                 open_split = open_table_split if self.is_measured else shared_table_split
                 split = open_split(self.store, entry, self.schema, columns, cache=self._cache, ranges=self.plan.ranges)
-            self._opened[entry.path, entry.vector] = split
+            self._open_splits[entry.path, entry.vector] = split
             if isinstance(split.reader, SplitReader) and split.reader.tail.term_filter is not None:
                 known = term_filters(self._cache)
                 known.add(self.store.url, entry.path, split.mapping, split.reader.tail.term_filter)
@@ -153,12 +153,12 @@ class ScanTask(Struct, frozen=True, dict=True):
         if self.plan.query is None:
             go_on = ENOUGH.get() or _nothing
             for number in self.find_candidates():
-                for batch in self._scanned(self.plan.splits[number]):
+                for batch in self._scan(self.plan.splits[number]):
                     go_on()
                     yield names.to_logical(batch)
             return
         splits = [self.plan.splits[number] for number in self.find_candidates()]
-        for found in self.in_order(lambda entry: list(self._scanned(entry)), splits, rows=True):
+        for found in self.in_order(lambda entry: list(self._scan(entry)), splits, rows=True):
             yield from map(names.to_logical, found)
 
     def first(self, limit: int) -> Iterator[pa.RecordBatch]:
@@ -224,7 +224,7 @@ class ScanTask(Struct, frozen=True, dict=True):
                 go_on()
                 yield work(item)
             # Small splits of another engine are read in Python: threads would only wait for one another. The first tells.
-            first = next(iter(self._opened.values()), None)
+            first = next(iter(self._open_splits.values()), None)
             ahead = 1 if first is not None and isinstance(first.reader, ForeignReader) else ahead
         if ahead > 1:
             few = 1 if rows or not self._is_local else min(_MAX_PER_THREAD, len(items) // (ahead * _TURNS))
@@ -251,7 +251,7 @@ class ScanTask(Struct, frozen=True, dict=True):
     def _are_small_and_local(self) -> bool:
         return all(e.size <= WHOLE_BYTES for e in self.plan.splits) and self._is_local
 
-    def _scanned(self, entry: SplitEntry) -> Iterator[pa.RecordBatch]:
+    def _scan(self, entry: SplitEntry) -> Iterator[pa.RecordBatch]:
         for batch in self._matching(entry):
             METRICS.count("rows_read_total", by=batch.num_rows)
             yield batch
@@ -264,7 +264,7 @@ class ScanTask(Struct, frozen=True, dict=True):
             yield from split.iter_rows(columns=plan.columns)
             return
         if plan.query is None and where is not None and self._terms_tell_little and self._reads_all_of(where, split):
-            yield from self._tested(split, where)
+            yield from self._test_rows(split, where)
             return
         rows = find_rows(split, plan.query or AllRows(), where=where)
         self._note_share(len(rows), split)
@@ -291,7 +291,7 @@ class ScanTask(Struct, frozen=True, dict=True):
         has_all = columns is None or set(columns_of(where)) <= set(columns)
         return has_all and isinstance(split.reader, ForeignReader)
 
-    def _tested(self, split: TableSplit, where: Predicate) -> Iterator[pa.RecordBatch]:
+    def _test_rows(self, split: TableSplit, where: Predicate) -> Iterator[pa.RecordBatch]:
         """Return the rows of a split for which a condition is true, after reading all of them."""
         matches = 0
         for batch in split.iter_rows(columns=self.plan.columns):
@@ -313,7 +313,7 @@ def _nothing() -> None:
     """Do nothing: the result is always needed."""
 
 
-def limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+def limit_rows(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
     """Return the first rows of a stream without reading the rest."""
     if limit is None:
         yield from batches

@@ -95,8 +95,10 @@ def difference(older: Table, newer: Table) -> Difference:
             for path, row in after.items()
             if path in before and vectors_after[path] != vectors_before[path]
         ),
-        columns=_changed("column", _types(older), _types(newer)),
-        settings=_changed("key", dict(older.metadata.configuration or {}), dict(newer.metadata.configuration or {})),
+        columns=_list_changes("column", _types(older), _types(newer)),
+        settings=_list_changes(
+            "key", dict(older.metadata.configuration or {}), dict(newer.metadata.configuration or {})
+        ),
     )
 
 
@@ -117,6 +119,6 @@ def _types(table: Table) -> dict[str, str]:
     return {f.name: f"{f.type}{'' if f.nullable else ' not null'}" for f in table.schema}
 
 
-def _changed(what: str, before: dict[str, str], after: dict[str, str]) -> tuple[dict[str, Any], ...]:
+def _list_changes(what: str, before: dict[str, str], after: dict[str, str]) -> tuple[dict[str, Any], ...]:
     names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     return tuple({what: name, "before": before.get(name), "after": after.get(name)} for name in names)

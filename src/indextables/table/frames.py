@@ -29,7 +29,7 @@ from indextables.model.predicate import Predicate, Where, all_of, bound_predicat
 from indextables.model.report import Report
 from indextables.query.plan import plan_scan
 from indextables.query.search import TableSearch
-from indextables.query.task import ScanTask, limited
+from indextables.query.task import ScanTask, limit_rows
 from indextables.splits.index.table_schema import TableSchema
 from indextables.splits.read.reader import SplitReader
 from indextables.splits.read.table_split import SplitEntry
@@ -181,12 +181,12 @@ def lazy_frame(table: TableHandle, *, query: str | None = None, where: Where | N
     def source(
         names: list[str] | None, filter_: pl.Expr | None, rows: int | None, _batch: int | None
     ) -> Iterator[pl.DataFrame]:
-        asked = None if filter_ is None else pushed(filter_, table.schema)
+        asked = None if filter_ is None else push_down(filter_, table.schema)
         parts = [p for p in (first, asked) if p is not None]
         both = all_of(parts) if parts else None
         needed = names if names is None or filter_ is None else _columns(names, filter_, table.schema.names)
         plan = plan_scan(table, query=tree, where=both, columns=needed)
-        for batch in limited(ScanTask(plan, table.log.store).batches(), None if filter_ is not None else rows):
+        for batch in limit_rows(ScanTask(plan, table.log.store).batches(), None if filter_ is not None else rows):
             frame = pl.from_arrow(batch)
             assert isinstance(frame, pl.DataFrame)
             shown = frame if filter_ is None else frame.filter(filter_)
@@ -219,7 +219,7 @@ def duckdb_view(
         opened.remove_function(function)
     opened.create_function(
         function,
-        partial(_searched, table),
+        partial(_search_all, table),
         ["VARCHAR"],
         f'STRUCT({fields}, "_score" FLOAT)[]',
         type="arrow",
@@ -233,7 +233,7 @@ def duckdb_view(
     return shown
 
 
-def _searched(table: TableHandle, queries: pa.ChunkedArray) -> pa.Array:
+def _search_all(table: TableHandle, queries: pa.ChunkedArray) -> pa.Array:
     """For each query, the rows that match it, as a list of structs."""
     found = []
     for query in queries.to_pylist():
@@ -266,7 +266,7 @@ _COMPARISONS = {
 }
 
 
-def pushed(expression: pl.Expr, schema: pa.Schema) -> Predicate | None:
+def push_down(expression: pl.Expr, schema: pa.Schema) -> Predicate | None:
     """What every row fulfils that a Polars expression keeps, bound to the table's columns; None if nothing is known."""
     try:
         tree = json.loads(expression.meta.serialize(format="json"))

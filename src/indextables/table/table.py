@@ -58,7 +58,7 @@ from indextables.query import explain as explaining
 from indextables.query.aggregate import result as aggregation
 from indextables.query.plan import json_columns, plan_scan
 from indextables.query.search_options import ExplainedRows, SearchOptions
-from indextables.query.task import ScanTask, limited
+from indextables.query.task import ScanTask, limit_rows
 from indextables.storage.location import check_characters
 from indextables.table import administration, frames
 
@@ -1253,7 +1253,7 @@ class Table:
             t.tag("release-7")
         """
         meant = self.version if version is None else whole_number("version", version)
-        return self._renamed(tags.tag(self.handle.log, name, meant, engine_info=ENGINE_INFO))
+        return self._show_tagged(tags.tag(self.handle.log, name, meant, engine_info=ENGINE_INFO))
 
     def untag(self, name: str) -> int:
         """Remove a tag. Its version is cleaned up like any other from then on.
@@ -1270,7 +1270,7 @@ class Table:
         Example:
             t.untag("release-7")
         """
-        return self._renamed(tags.untag(self.handle.log, name, engine_info=ENGINE_INFO))
+        return self._show_tagged(tags.untag(self.handle.log, name, engine_info=ENGINE_INFO))
 
     def tags(self) -> dict[str, int]:
         """Return the tags of the newest version with their versions, oldest first.
@@ -1540,7 +1540,7 @@ class Table:
     ) -> pa.RecordBatchReader:
         max_rows = None if limit is None else whole_number("limit", limit)
         task = self._task(query, where, columns)
-        return pa.RecordBatchReader.from_batches(task.plan.output_schema, limited(task.batches(), max_rows))
+        return pa.RecordBatchReader.from_batches(task.plan.output_schema, limit_rows(task.batches(), max_rows))
 
     def _task(
         self,
@@ -1550,6 +1550,6 @@ class Table:
     ) -> ScanTask:
         return ScanTask(plan_scan(self.handle, query=query, where=where, columns=columns), self.handle.log.store)
 
-    def _renamed(self, version: int) -> int:
+    def _show_tagged(self, version: int) -> int:
         """Show the newest version after a tag was given or removed, unless the table was opened at an older one."""
         return version if self.handle.is_pinned else self.handle.show_newest_after(version)

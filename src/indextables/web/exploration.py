@@ -390,7 +390,7 @@ class TableView:
             search = self._search(limit=self.view.size + 1, offset=self.view.offset)
             task = ScanTask(search.plan, self.table.handle.log.store)
         with _Timer(clock, "weigh the words"):
-            search = search.weighed(task)
+            search = search.weigh(task)
         with _Timer(clock, "find and read the page"):
             search.merged(task)
         with _Timer(clock, "count"):

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from indextables.operations.incoming import filled, may_hide_nulls
+from indextables.operations.incoming import fill_hidden_nulls, may_hide_nulls
 
 PAIR = pa.struct([pa.field("value", pa.binary(), nullable=False), pa.field("n", pa.int32(), nullable=False)])
 ROWS = [{"value": b"x", "n": 1}, None, {"value": b"", "n": 2}]
@@ -27,7 +27,7 @@ ROWS = [{"value": b"x", "n": 1}, None, {"value": b"", "n": 2}]
 def test_hidden_nulls_are_filled_and_stay_hidden(tmp_path: Path, kind: pa.DataType, rows: list[object]) -> None:
     column = pa.array(rows, kind)
     for part in (column, column.slice(1)):
-        made = filled(part)
+        made = fill_hidden_nulls(part)
         assert made.to_pylist() == part.to_pylist()
         pq.write_table(pa.table({"c": made}), tmp_path / "f.parquet")
         assert pq.read_table(tmp_path / "f.parquet")["c"].to_pylist() == part.to_pylist()
@@ -36,7 +36,7 @@ def test_hidden_nulls_are_filled_and_stay_hidden(tmp_path: Path, kind: pa.DataTy
 def test_a_null_that_may_not_be_one_is_not_covered_up() -> None:
     values = pa.array([None, b"x"], pa.binary())
     broken = pa.StructArray.from_arrays([values, pa.array([1, 2], pa.int32())], fields=list(PAIR))
-    assert filled(broken).field(0).null_count == 1
+    assert fill_hidden_nulls(broken).field(0).null_count == 1
 
 
 def test_types_that_hide_nothing_are_left_alone() -> None:

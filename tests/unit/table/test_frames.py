@@ -18,7 +18,7 @@ import pytest
 
 from indextables import Table
 from indextables.errors import InvalidInputError, QuerySyntaxError
-from indextables.table.frames import NAMES_ELSEWHERE, pushed
+from indextables.table.frames import NAMES_ELSEWHERE, push_down
 
 SCHEMA = pa.schema(
     [
@@ -246,9 +246,9 @@ def test_random_filters_over_a_lazy_frame(table: Table) -> None:
 
 
 def test_a_lazy_frame_opens_only_what_may_match(table: Table) -> None:
-    condition = pushed((pl.col("id") > 45) & pl.col("message").str.contains("disk"), table.schema)
+    condition = push_down((pl.col("id") > 45) & pl.col("message").str.contains("disk"), table.schema)
     assert str(condition) == "id > 45"
-    assert pushed((pl.col("id") > 45) | pl.col("message").str.contains("disk"), table.schema) is None
+    assert push_down((pl.col("id") > 45) | pl.col("message").str.contains("disk"), table.schema) is None
     assert table.explain(where=condition).splits_opened == 1
     assert table.scan_polars(query="disk", where="id < 30").select(pl.len()).collect().item() == 8
     with pytest.raises(QuerySyntaxError):

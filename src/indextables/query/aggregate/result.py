@@ -125,7 +125,7 @@ def ordered_buckets(table: pa.Table | None, bucket: Bucket, above: tuple[Any, ..
         counts = dict(buckets)
         return [(number, counts.get(number, 0)) for number in range(len(bucket.labels))]
     if bucket.kind != "terms" and bucket.min_count == 0 and (buckets or bucket.bounds is not None):
-        return _filled(buckets, bucket)
+        return _fill(buckets, bucket)
     return buckets
 
 
@@ -207,7 +207,7 @@ def _scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
     return pa.scalar(value, kind)
 
 
-def _filled(buckets: list[tuple[Any, int]], bucket: Bucket) -> list[tuple[Any, int]]:
+def _fill(buckets: list[tuple[Any, int]], bucket: Bucket) -> list[tuple[Any, int]]:
     counts = dict(buckets)
     ends = [key for key, _ in (*buckets[:1], *buckets[-1:])] + _keys_of(bucket, bucket.bounds or ())
     steps: list[Any] = []

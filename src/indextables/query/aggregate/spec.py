@@ -391,7 +391,7 @@ def _after(value: Any, source: Bucket, faults: list[str]) -> Any:
             return parse_float(str(value))  # NaN and the infinite ones are keys too, and JSON has them as text
         except ValueError:
             pass
-    return _typed(value, replace(source.field, type=kind), faults)
+    return _parse_value(value, replace(source.field, type=kind), faults)
 
 
 def _sources(kind: str, options: Mapping[str, Any], faults: list[str]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
@@ -538,7 +538,7 @@ def _terms(options: Mapping[str, Any], field: Field, faults: list[str]) -> dict[
     if missing is not None and pa.types.is_list(field.type):
         faults.append("missing is not for a field of lists.")
     elif missing is not None:
-        missing = _typed(missing, field, faults)
+        missing = _parse_value(missing, field, faults)
     return {"size": size, "by_key": "_key" in order, "descending": _direction(order) == "desc", "missing": missing}
 
 
@@ -592,7 +592,7 @@ def _bounds(value: Any, field: Field, faults: list[str]) -> tuple[Any, Any] | No
     if not isinstance(value, Mapping) or set(value) != {"min", "max"}:
         faults.append(f'extended_bounds must be {{"min": ..., "max": ...}}, not {value!r}.')
         return None
-    low, high = (_typed(value[end], field, faults) for end in ("min", "max"))
+    low, high = (_parse_value(value[end], field, faults) for end in ("min", "max"))
     return low, high
 
 
@@ -604,7 +604,7 @@ def _ranges(entries: Any, field: Field, faults: list[str]) -> tuple[RangeBucket,
             continue
         low, high = entry.get("from"), entry.get("to")
         key = str(entry.get("key") or f"{'*' if low is None else low}-{'*' if high is None else high}")
-        typed = [None if v is None else _typed(v, field, faults) for v in (low, high)]
+        typed = [None if v is None else _parse_value(v, field, faults) for v in (low, high)]
         ranges.append(RangeBucket(key, *typed))
     if not ranges:
         faults.append("ranges must be a list of at least one range.")
@@ -632,7 +632,7 @@ def _comparable(bound: Any) -> Any:
     return micros_of(bound) if isinstance(bound, datetime.date) else bound
 
 
-def _typed(value: Any, field: Field, faults: list[str]) -> Any:
+def _parse_value(value: Any, field: Field, faults: list[str]) -> Any:
     try:
         return typed_value(value if isinstance(value, str) else _plain(value), field.element_type)
     except ValueError as e:

@@ -89,7 +89,7 @@ def keyed_rows(table: pa.Table, bucket: Bucket) -> tuple[pa.Array, pa.Array]:
     or conditions.
     """
     if bucket.kind == "filters":
-        return _numbered([predicate_mask(part.where, table) for part in bucket.filters])
+        return _number_masks([predicate_mask(part.where, table) for part in bucket.filters])
     if bucket.sources:
         return _combined_keys(table, bucket)
     coded = _codes(table, bucket)
@@ -242,7 +242,7 @@ def _positions(
     return found
 
 
-def _numbered(masks: Sequence[Any]) -> tuple[pa.Array, pa.Array]:
+def _number_masks(masks: Sequence[Any]) -> tuple[pa.Array, pa.Array]:
     """Return the rows in each mask by the mask's number."""
     rows = [np.flatnonzero(mask) for mask in masks]
     keys = [np.full(len(inside), number, np.int64) for number, inside in enumerate(rows)]
@@ -323,19 +323,19 @@ def _group(
 ) -> Iterator[tuple[Place, pa.Table]]:
     """Compute the tables of a group and of its sub-buckets. `keys` are the rows' buckets so far."""
     named = {f"k{i}": key for i, key in enumerate(keys)}
-    yield place, _counted(named, table.num_rows)
+    yield place, _count_rows(named, table.num_rows)
     for metric in aggregations.metrics:
         yield (*place, f"#{metric.name}"), _metric(table, metric, named)
     for bucket in aggregations.buckets:
         rows, own = keyed_rows(table, bucket)
         if place == () and bucket.inside == Aggregations():
-            yield (bucket.name,), _counted({"k0": pa.repeat(_FIRST_KEY, len(own)), "k1": own}, len(own))
+            yield (bucket.name,), _count_rows({"k0": pa.repeat(_FIRST_KEY, len(own)), "k1": own}, len(own))
             continue
         own = own.dictionary_decode() if pa.types.is_dictionary(own.type) else own
         yield from _inside(table.take(rows), bucket, place, [*(k.take(rows) for k in keys), own])
 
 
-def _counted(keys: Mapping[str, pa.Array], rows: int) -> pa.Table:
+def _count_rows(keys: Mapping[str, pa.Array], rows: int) -> pa.Table:
     """Count the rows of each combination of keys. The first key is the same for all rows."""
     first, *others = keys
     if not others and rows:
@@ -346,7 +346,7 @@ def _counted(keys: Mapping[str, pa.Array], rows: int) -> pa.Table:
         values = tally.field("values")
         values = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
         return pa.table({first: pa.repeat(_FIRST_KEY, len(values)), others[0]: values, "n": tally.field("counts")})
-    return _grouped(pa.table({**keys, _ROW: pa.nulls(rows)}), list(keys), [([], "count_all")], ["n"])
+    return _group_rows(pa.table({**keys, _ROW: pa.nulls(rows)}), list(keys), [([], "count_all")], ["n"])
 
 
 def _is_tallied(kind: pa.DataType) -> bool:
@@ -368,19 +368,21 @@ def _metric(table: pa.Table, metric: Metric, keys: Mapping[str, pa.Array]) -> pa
         parents = pc.list_parent_indices(values)
         values, keys = _plain_floats(pc.list_flatten(values)), {name: key.take(parents) for name, key in keys.items()}
     if metric.kind == "cardinality":
-        return _grouped(pa.table({**keys, "value": values}).drop_null(), [*keys, "value"], [([], "count_all")], ["n"])
+        return _group_rows(
+            pa.table({**keys, "value": values}).drop_null(), [*keys, "value"], [([], "count_all")], ["n"]
+        )
     values = values if metric.kind == "value_count" else without_nan(values)
     if metric.kind == "percentiles":
         numbers = pa.table({**keys, "number": values.cast(pa.float64(), safe=False)})
         present = numbers.filter(numbers.column("number").is_valid())
-        return _digest(_grouped(present, [*keys, "number"], [([], "count_all")], ["n"]))
+        return _digest(_group_rows(present, [*keys, "number"], [([], "count_all")], ["n"]))
     rows = pa.table({**keys, "v": values, "s": _summable(without_nan(values))})
     aggregates = [("v", "count"), ("s", "sum"), ("v", "min"), ("v", "max")]
     if metric.kind == "extended_stats":
         numbers = values.cast(pa.float64(), safe=False)
         rows = rows.append_column("q", pc.multiply(numbers, numbers))
-        return _grouped(rows, list(keys), [*aggregates, ("q", "sum")], ["n", "sum", "low", "high", "squares"])
-    return _grouped(rows, list(keys), aggregates, ["n", "sum", "low", "high"])
+        return _group_rows(rows, list(keys), [*aggregates, ("q", "sum")], ["n", "sum", "low", "high", "squares"])
+    return _group_rows(rows, list(keys), aggregates, ["n", "sum", "low", "high"])
 
 
 def _hits(table: pa.Table, metric: Metric, keys: Mapping[str, pa.Array]) -> pa.Table:
@@ -452,7 +454,9 @@ def _summable(values: pa.Array) -> pa.Array:
     return values.cast(pa.float64()) if pa.types.is_floating(values.type) else pa.repeat(0.0, len(values))
 
 
-def _grouped(table: pa.Table, keys: list[str], aggregates: Sequence[tuple[object, str]], names: list[str]) -> pa.Table:
+def _group_rows(
+    table: pa.Table, keys: list[str], aggregates: Sequence[tuple[object, str]], names: list[str]
+) -> pa.Table:
     grouped = table.group_by(keys, use_threads=False).aggregate(aggregates)
     return grouped.select([*keys, *(c for c in grouped.column_names if c not in keys)]).rename_columns([*keys, *names])
 
@@ -466,5 +470,5 @@ def _sum(tables: list[pa.Table]) -> pa.Table:
     how = {"n": "sum", "sum": "sum", "low": "min", "high": "max", "squares": "sum"}
     names = [name for name in joined.column_names if name in how]
     keys = [name for name in joined.column_names if name not in how]
-    total = _grouped(joined, keys, [(name, how[name]) for name in names], names)
+    total = _group_rows(joined, keys, [(name, how[name]) for name in names], names)
     return _digest(total) if "number" in keys else total

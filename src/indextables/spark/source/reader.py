@@ -236,7 +236,7 @@ class TableReader(DataSourceReader):
         request, table = self._request, self._table()
         whole = self._whole(table)
         if isinstance(whole.scan, TableSearch):
-            whole.scan = whole.scan.weighed(ScanTask(whole.scan.plan))
+            whole.scan = whole.scan.weigh(ScanTask(whole.scan.plan))
         if request.limit is not None and not request.limit_is_of_task:
             return [whole]
         plan = plan_of(whole.scan)
@@ -274,7 +274,7 @@ class TableReader(DataSourceReader):
         """Return all rows in this process as an Arrow stream."""
         whole = self._planned or self._whole(self._table())
         if isinstance(whole.scan, TableSearch):
-            whole.scan = whole.scan.weighed(ScanTask(whole.scan.plan))
+            whole.scan = whole.scan.weigh(ScanTask(whole.scan.plan))
         batches = list(self._conformed(whole))
         return as_stream(SparkBatches(self._schema).schema, batches)
 
