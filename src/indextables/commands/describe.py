@@ -307,7 +307,9 @@ class DescribeDataSkipping(Command):
         """Report since the start of the process or the last flush."""
 
         def share(part: int, of: int) -> str:
-            return f"{100 * part / of:.1f}%" if of else "0.0%"
+            if of:
+                return f"{100 * part / of:.1f}%"
+            return "0.0%"
 
         kept = SKIPPED.considered - SKIPPED.by_partition
         figures = {

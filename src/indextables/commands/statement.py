@@ -107,7 +107,9 @@ def says(token: Token, word: str) -> bool:
     """
     if word in INDEX_WORDS:
         return token.is_word(*INDEX_WORDS)
-    return token.is_word(*DESCRIBE_WORDS) if word in DESCRIBE_WORDS else token.is_word(word)
+    if word in DESCRIBE_WORDS:
+        return token.is_word(*DESCRIBE_WORDS)
+    return token.is_word(word)
 
 
 class StatementCursor(Cursor):
@@ -320,7 +322,9 @@ class StatementCursor(Cursor):
             return likeness(ahead[0], rest[0]), likeness(" ".join(ahead[: len(rest)]), " ".join(rest))
 
         best = max(choices, key=score)
-        return best if max(score(best)) >= _LIKENESS else ""
+        if max(score(best)) >= _LIKENESS:
+            return best
+        return ""
 
     def refuse(self, token: Token, problem: str, *, hint: str | None = None, **context: str) -> NoReturn:
         """Raise the error for a word; the hint ends with the syntax of the statement."""
@@ -336,7 +340,9 @@ def likeness(words: str, phrase: str) -> float:
 def alternatives(choices: Iterable[str]) -> str:
     """Return choices as a list in a sentence: a, b or c."""
     distinct = list(dict.fromkeys(choices))
-    return distinct[0] if len(distinct) == 1 else f"{', '.join(distinct[:-1])} or {distinct[-1]}"
+    if len(distinct) == 1:
+        return distinct[0]
+    return f"{', '.join(distinct[:-1])} or {distinct[-1]}"
 
 
 def no_names(name: TableName) -> str:
@@ -357,7 +363,9 @@ class Session:
 
     def path(self, table: TableReference) -> str:
         """Return the location of a table."""
-        return table.path if isinstance(table, TablePath) else self.resolve(table)
+        if isinstance(table, TablePath):
+            return table.path
+        return self.resolve(table)
 
     def open(self, table: TableReference) -> Table:
         """Open the table at its newest version."""
@@ -517,9 +525,13 @@ class TableCommand(Command):
 
 def clause(words: str, value: object, unit: str = "") -> str | None:
     """Return a clause with its value, if there is one."""
-    return None if value is None else f"{words} {value} {unit}".rstrip()
+    if value is None:
+        return None
+    return f"{words} {value} {unit}".rstrip()
 
 
 def flag(words: str, present: bool) -> str | None:
     """Return a clause without a value, if it is set."""
-    return words if present else None
+    if present:
+        return words
+    return None

@@ -319,7 +319,9 @@ class ShownRows(Struct, frozen=True):
     def __str__(self) -> str:
         rows = [{k: _snippet_text(v) if k == _SNIPPET else v for k, v in row.items()} for row in self.rows.to_pylist()]
         lines = text_table(rows) or f"no rows of {', '.join(self.rows.column_names)}"
-        return f"{lines}\n... and more" if self.more else lines
+        if self.more:
+            return f"{lines}\n... and more"
+        return lines
 
     __repr__ = __str__
 
@@ -329,7 +331,9 @@ def _columns(table: pa.Table) -> list[list[Any]]:
 
 
 def _snippet_text(snippet: Any) -> Any:
-    return snippet if snippet is None else unescape(_MARKED.sub(r"*\1*", str(snippet)))
+    if snippet is None:
+        return snippet
+    return unescape(_MARKED.sub(r"*\1*", str(snippet)))
 
 
 def _snippet_html(snippet: Any) -> str:

@@ -145,7 +145,9 @@ class Inspection:
     def files(self, *, where: Where | None = None) -> pa.Table:
         """The live splits, a row each; with `where` only those that may hold a matching row. As `Table.files`."""
         predicate = self.table.bind_physical(where)
-        return pruned_files(self.snapshot, predicate) if predicate is not None else self.snapshot.all_files
+        if predicate is not None:
+            return pruned_files(self.snapshot, predicate)
+        return self.snapshot.all_files
 
     def history(self, *, limit: int | None = None) -> pa.Table:
         """What was committed, newest first, at most `limit` versions. As `Table.history`."""
@@ -269,7 +271,9 @@ class Inspection:
 
 
 def _moment(milliseconds: int | None) -> datetime | None:
-    return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, UTC)
+    if milliseconds is None:
+        return None
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
 def in_order(values: Sequence[str | None]) -> list[tuple[bool, float, str]]:

@@ -573,7 +573,9 @@ def insert_field(fields: Fields, field: SparkJson, *, first: bool, after: str | 
     if first and after is not None:
         raise InvalidInputError("A column comes first or after another, not both.", column=field["name"])
     if after is None:
-        return [field, *fields] if first else [*fields, field]
+        if first:
+            return [field, *fields]
+        return [*fields, field]
     places = [n for n, f in enumerate(fields) if logical_name(f).lower() == after.lower()]
     if not places:
         hint = f"There are {', '.join(map(logical_name, fields))}."

@@ -155,7 +155,9 @@ def run(
 
 
 def _message(rows: int | None) -> str:
-    return "Rows were deleted." if rows is None else f"{pluralize(rows, 'row')} {was(rows)} deleted."
+    if rows is None:
+        return "Rows were deleted."
+    return f"{pluralize(rows, 'row')} {was(rows)} deleted."
 
 
 def delete(

@@ -143,4 +143,6 @@ def drop_table(
     """Drop the table at a path, whether it can be opened or not. See `Table.drop`."""
     log = open_log(path, options)
     planned = plan(log)
-    return planned.preview() if dry_run else run(planned, log, progress=progress)
+    if dry_run:
+        return planned.preview()
+    return run(planned, log, progress=progress)

@@ -350,7 +350,9 @@ class Eraser(Struct, frozen=True, dict=True):
 
     def _replica(self) -> Store | None:
         replica = self.log.replica
-        return None if replica is None else replica.folder(folder_of(self.log.fresh().metadata.id))
+        if replica is None:
+            return None
+        return replica.folder(folder_of(self.log.fresh().metadata.id))
 
     def _renew_state(self, found: Sequence[Trace], version: int | None) -> int | None:
         """Write a version and a state after every log file with the rows, unless both exist."""
@@ -360,7 +362,9 @@ class Eraser(Struct, frozen=True, dict=True):
         record = Changes(Operation.ERASE, keep_empty=True, engine_info=self.engine_info)
         committed = self.log.commit(self.log.fresh(), record, keep_up=False)
         self.log.checkpoint(compact=Compact.ALL)
-        return version if version is not None else committed.version
+        if version is not None:
+            return version
+        return committed.version
 
     def _needs_state(self, found: Sequence[Trace], version: int | None = None) -> bool:
         """Return whether a file with the rows, or a version, is as new as the newest checkpoint,
@@ -541,7 +545,9 @@ class _Judge(Struct, frozen=True):
         until_ms = trace.modified_ms + limit_ms
         if until_ms > self.now_ms:
             return KEEP, until_ms, lifted_by
-        return (DELETE, None, None) if self.planned else (KEEP, None, _AGAIN)
+        if self.planned:
+            return (DELETE, None, None)
+        return (KEEP, None, _AGAIN)
 
     def _limit_ms(self, trace: Trace) -> int:
         policy = self.policy

@@ -64,7 +64,9 @@ def fill_hidden_nulls(column: pa.Array) -> pa.Array:
     if pa.types.is_map(kind) and may_hide_nulls(kind):
         items = fill_hidden_nulls(column.items)
         maps = pa.MapArray.from_arrays(column.offsets, column.keys, items, type=kind)
-        return pc.if_else(column.is_valid(), maps, pa.scalar(None, kind)) if column.null_count else maps
+        if column.null_count:
+            return pc.if_else(column.is_valid(), maps, pa.scalar(None, kind))
+        return maps
     if pa.types.is_list(kind) and may_hide_nulls(kind):
         mask = column.is_null() if column.null_count else None
         return pa.ListArray.from_arrays(column.offsets, fill_hidden_nulls(column.values), type=kind, mask=mask)
@@ -76,7 +78,9 @@ def _field(values: pa.Array, field: pa.Field, hidden: pa.BooleanArray) -> pa.Arr
     if field.nullable or not values.null_count:
         return values
     filler = next((value for test, value in _FILLERS if test(field.type)), None)
-    return values if filler is None else pc.if_else(hidden, pa.scalar(filler, field.type), values)
+    if filler is None:
+        return values
+    return pc.if_else(hidden, pa.scalar(filler, field.type), values)
 
 
 _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
@@ -349,7 +353,9 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
     try:
         if pa.types.is_dictionary(column.type):
             column = column.dictionary_decode()
-        return column if column.type == field.type else pc.cast(column, field.type, safe=True)
+        if column.type == field.type:
+            return column
+        return pc.cast(column, field.type, safe=True)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         message = f"Column {field.name!r} cannot be stored as {field.type} without loss: {error}."
         raise InvalidInputError(message, column=field.name) from error

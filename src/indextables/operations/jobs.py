@@ -124,7 +124,9 @@ class MergeJob(Struct, frozen=True):
     @property
     def progress_pct(self) -> float:
         """Percentage of completed work."""
-        return 100.0 if not self.total_groups else 100.0 * self.completed_groups / self.total_groups
+        if not self.total_groups:
+            return 100.0
+        return 100.0 * self.completed_groups / self.total_groups
 
     def to_dict(self) -> dict[str, Any]:
         """Return the job as a row of the table of jobs."""
@@ -177,7 +179,9 @@ class Jobs:
         """Return a job's current state."""
         with self._lock:
             job = self._jobs.get(job_id)
-            return None if job is None else self._with_duration(job)
+            if job is None:
+                return None
+            return self._with_duration(job)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return every remembered job, the latest first."""

@@ -457,7 +457,9 @@ class _GroupMerge:
                 num_merge_ops=merges,
                 data_change=False,
             )
-            return () if added is None else (added,)
+            if added is None:
+                return ()
+            return (added,)
 
     def _open(self, source: SourceSplit, resources: ExitStack) -> MergeSource:
         place = open_source(self._store, source.path, size=source.size)

@@ -189,7 +189,9 @@ def own_files(objects: Iterable[ObjectInfo]) -> list[ObjectInfo]:
     """Return the objects without those of other tables."""
     listed = [*objects]
     others = other_tables(listed)
-    return [o for o in listed if not o.path.startswith(others)] if others else listed
+    if others:
+        return [o for o in listed if not o.path.startswith(others)]
+    return listed
 
 
 IN_FLIGHT_MS = 24 * HOUR_MS
@@ -394,7 +396,9 @@ class _PurgeSearch:
         last = ended or self._history.untraced
         if info.last_modified_ms is None or last is None:
             return info.last_modified_ms
-        return None if last.at_ms is None else max(info.last_modified_ms, last.at_ms)
+        if last.at_ms is None:
+            return None
+        return max(info.last_modified_ms, last.at_ms)
 
     def _older(self, info: ObjectInfo, limit_ms: int) -> bool:
         return info.last_modified_ms is not None and self._now_ms - info.last_modified_ms >= limit_ms
@@ -406,7 +410,9 @@ def _kind(path: str) -> str | None:
     """
     if path.endswith(".split"):
         return "split"
-    return "vector" if path.startswith(f"{VECTOR_FOLDER}/") and path.endswith(VECTOR_SUFFIX) else None
+    if path.startswith(f"{VECTOR_FOLDER}/") and path.endswith(VECTOR_SUFFIX):
+        return "vector"
+    return None
 
 
 def _file_names(paths: Iterable[str]) -> frozenset[str]:
@@ -416,7 +422,9 @@ def _file_names(paths: Iterable[str]) -> frozenset[str]:
 
 def _age(ms: int) -> str:
     hours = ms / HOUR_MS
-    return f"{hours / 24:.1f} days" if hours >= 48 else f"{hours:.1f} hours"
+    if hours >= 48:
+        return f"{hours / 24:.1f} days"
+    return f"{hours:.1f} hours"
 
 
 def sizes_by_kind(files: Iterable[PurgeFile]) -> Mapping[str, tuple[int, int]]:

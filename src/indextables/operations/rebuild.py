@@ -79,7 +79,9 @@ class DescribedSplit(Struct, frozen=True):
     @property
     def replaces(self) -> tuple[str, ...]:
         """Hashes of the splits whose rows it holds."""
-        return self.description.origin.replaces if self.description.origin else ()
+        if self.description.origin:
+            return self.description.origin.replaces
+        return ()
 
 
 class TableLayout(Struct, frozen=True):
@@ -125,7 +127,9 @@ def layout_of(splits: Sequence[DescribedSplit], *, url: str) -> TableLayout:
 
 def _operator(splits: Sequence[DescribedSplit]) -> dict[str, str]:
     """Return the default operator: AND if another engine wrote a split of the table."""
-    return {DEFAULT_OPERATOR: "and"} if any(split.description.info is None for split in splits) else {}
+    if any(split.description.info is None for split in splits):
+        return {DEFAULT_OPERATOR: "and"}
+    return {}
 
 
 def _schema(newest_first: Sequence[DescribedSplit]) -> pa.Schema:

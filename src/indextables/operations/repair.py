@@ -40,20 +40,28 @@ def repair_table(
             raise InvalidInputError("A replica mends the table in its place: give `at` or `from_replica`, not both.")
         recovered = rebuild.plan_recovery(source, replica, is_readable=_readable(source, options) is not None)
         if recovered is not None:
-            return recovered.preview() if dry_run else rebuild.recover(recovered, source)
+            if dry_run:
+                return recovered.preview()
+            return rebuild.recover(recovered, source)
     parallelism = config.resolve(options=options).group(ReadSettings).parallelism
     if at is not None:
         target = open_log(_without_log_folder(at), options)
         copied = salvage.plan_copy(source, target, parallelism=parallelism)
-        return copied.preview() if dry_run else salvage.copy_log(copied, target, engine_info=ENGINE_INFO)
+        if dry_run:
+            return copied.preview()
+        return salvage.copy_log(copied, target, engine_info=ENGINE_INFO)
     readable = _readable(source, options)
     if readable is not None:
         return rebuild.heal(readable, dry_run=dry_run)
     if not list_log(source.store).is_empty:
         left = salvage.plan_salvage(source, parallelism=parallelism)
-        return left.preview() if dry_run else salvage.run_salvage(left, source, engine_info=ENGINE_INFO)
+        if dry_run:
+            return left.preview()
+        return salvage.run_salvage(left, source, engine_info=ENGINE_INFO)
     plan = rebuild.plan_rebuild(source, parallelism=parallelism, progress=progress)
-    return plan.preview() if dry_run else rebuild.rebuild(plan, source, engine_info=ENGINE_INFO)
+    if dry_run:
+        return plan.preview()
+    return rebuild.rebuild(plan, source, engine_info=ENGINE_INFO)
 
 
 def _named_replica(place: bool | str, log: TransactionLog, options: Mapping[str, object] | None) -> Replica:
@@ -82,4 +90,6 @@ def _readable(log: TransactionLog, options: Mapping[str, object] | None) -> Tran
 def _without_log_folder(path: str) -> str:
     """Return the location of the table if the location of its log was given."""
     folder = path.rstrip("/")
-    return folder.removesuffix(f"/{LOG}") if folder.endswith(f"/{LOG}") else path
+    if folder.endswith(f"/{LOG}"):
+        return folder.removesuffix(f"/{LOG}")
+    return path

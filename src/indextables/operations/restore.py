@@ -188,7 +188,9 @@ def _restored_metadata(target: Snapshot, newest: Snapshot) -> MetadataAction | N
     """
     metadata = msgspec.structs.replace(target.metadata, id=newest.metadata.id)
     metadata = with_operator(metadata, target.header.protocol, newest.header.protocol)
-    return None if without_registry(metadata) == without_registry(newest.metadata) else metadata
+    if without_registry(metadata) == without_registry(newest.metadata):
+        return None
+    return metadata
 
 
 def _revive(action: AddAction) -> AddAction:

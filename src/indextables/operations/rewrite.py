@@ -70,7 +70,9 @@ class SourceSplit(Struct, frozen=True):
     @property
     def stored_records(self) -> int | None:
         """Number of rows in its file."""
-        return None if self.num_records is None else self.num_records + (self.deleted or 0)
+        if self.num_records is None:
+            return None
+        return self.num_records + (self.deleted or 0)
 
     @property
     def deleted_share(self) -> float:
@@ -183,7 +185,9 @@ class SplitRewriter(Struct, frozen=True, dict=True):
                 num_merge_ops=num_merge_ops,
                 data_change=False,
             )
-            return () if added is None else (added,)
+            if added is None:
+                return ()
+            return (added,)
         mapping, tags, origin = self._new_split(sources, partition_values)
         settings = replace(self.splits, target_bytes=target_bytes or MAX_LONG, max_rows=MAX_ROWS)
         body = self.body.remove_metadata()

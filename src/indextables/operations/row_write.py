@@ -204,7 +204,9 @@ class RowWrite(Struct, frozen=True):
     @property
     def condition(self) -> str | None:
         """Which rows are replaced, as text with logical column names."""
-        return None if self.request.where is None else str(self.request.where)
+        if self.request.where is None:
+            return None
+        return str(self.request.where)
 
     @property
     def read_version(self) -> int:

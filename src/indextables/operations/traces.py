@@ -141,7 +141,9 @@ def _literals(leaf: Predicate) -> Sequence[Literal]:
         return leaf.literals
     if isinstance(leaf, TextMatch):
         return [Literal(leaf.text)]
-    return [Literal(leaf.pattern)] if isinstance(leaf, Like) else []
+    if isinstance(leaf, Like):
+        return [Literal(leaf.pattern)]
+    return []
 
 
 class SplitScan(Struct, frozen=True):
@@ -170,7 +172,9 @@ class SplitScan(Struct, frozen=True):
             raise  # nothing was learned about the file
         except (IndexTablesError, pa.ArrowException) as error:
             return trace(info, SPLIT, f"it cannot be read: {error}")
-        return trace(info, SPLIT, f"{pluralize(rows, 'matching row')}", rows=rows) if rows else None
+        if rows:
+            return trace(info, SPLIT, f"{pluralize(rows, 'matching row')}", rows=rows)
+        return None
 
 
 def trace(info: ObjectInfo | LogObject, kind: str, reason: str, *, rows: int | None = None, url: str = "") -> Trace:
@@ -257,10 +261,14 @@ class LogScan(Struct, frozen=True, dict=True):
     def _manifest(self, file: LogObject) -> Trace | None:
         def read() -> str | None:
             entries = decode_file_entries(self.cleaner.store.get(file.path), path=file.path)
-            return "it lists a split with the rows, and its statistics" if self._lists_rows(entries) else None
+            if self._lists_rows(entries):
+                return "it lists a split with the rows, and its statistics"
+            return None
 
         reason = _read(read)
-        return None if reason is None else self._trace(file, MANIFEST, reason)
+        if reason is None:
+            return None
+        return self._trace(file, MANIFEST, reason)
 
     def _state(
         self, version: int, file: LogObject, names: frozenset[str] | None, entries: Mapping[str, Trace | None]
@@ -279,7 +287,9 @@ class LogScan(Struct, frozen=True, dict=True):
             named = any(self._may_disclose(path, values) for path, values in gone) or any(
                 map(self._discloses, state.skips)
             )
-            return "it names the partition of the rows" if named else None
+            if named:
+                return "it names the partition of the rows"
+            return None
 
         return _read(read)
 
@@ -291,7 +301,9 @@ class LogScan(Struct, frozen=True, dict=True):
                 file = main[0]
                 info = ObjectInfo(file.path, file.size, file.last_modified_ms)
                 files = self.cleaner.bases.standalone(version, info).source.files()
-                return "it lists a split with the rows, and its statistics" if self._lists_rows(files) else None
+                if self._lists_rows(files):
+                    return "it lists a split with the rows, and its statistics"
+                return None
 
             reason = _read(read) if main else None
             if reason is not None:

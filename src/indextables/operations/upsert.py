@@ -269,7 +269,9 @@ def _possible(split: TableSplit, source: _UpsertRows) -> RowSet:
             return find_rows(split, OneOf(target, tuple(Equals(target, text) for text in values.to_pylist())))
     assert source.condition is not None
     possible = split.may_match(source.names.predicate(source.condition))
-    return np.arange(split.num_rows) if possible is None else np.flatnonzero(possible)
+    if possible is None:
+        return np.arange(split.num_rows)
+    return np.flatnonzero(possible)
 
 
 def _find_unmatched(count: int, matches: Sequence[_Match]) -> pa.Array:

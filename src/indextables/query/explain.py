@@ -89,15 +89,21 @@ def _name_answer(opened: OpenQuery, leaf: Leaf) -> str:
     answer = opened.ask(leaf)
     if answer is None:
         return ROWS
-    return INDEX if answer.exact else BOTH
+    if answer.exact:
+        return INDEX
+    return BOTH
 
 
 def _way(split: Searchable, parts: Sequence[LeafReport], rows_read: int) -> str:
     if not split.indexed:
         return "rows (the split has no index)"
     if any(part.answered_by != ROWS for part in parts):
-        return BOTH if rows_read else INDEX
-    return ROWS if rows_read else INDEX
+        if rows_read:
+            return BOTH
+        return INDEX
+    if rows_read:
+        return ROWS
+    return INDEX
 
 
 class SplitReport(Report, frozen=True):

@@ -272,7 +272,9 @@ class _PlanParts:
     def remote_parallelism(self) -> int:
         """Return the parallelism of remote stores; a general setting applies to them too."""
         only_general = "read.parallelism" in self._given and "read.remoteParallelism" not in self._given
-        return self.reading.parallelism if only_general else self.reading.remote_parallelism
+        if only_general:
+            return self.reading.parallelism
+        return self.reading.remote_parallelism
 
     @cached_property
     def fields(self) -> QueryFields:
@@ -298,7 +300,9 @@ class _PlanParts:
         if where is None:
             return None
         bound = self.names.predicate(where)
-        return without_index(bound, self._by_rows) if self._by_rows else bound
+        if self._by_rows:
+            return without_index(bound, self._by_rows)
+        return bound
 
     def parse(self, query: str, now_ms: int | None) -> tuple[Query, Predicate | None]:
         """Return a parsed query and its implied predicate. A query with relative times is parsed
@@ -324,7 +328,9 @@ class _PlanParts:
         texts = [f.name for f in TableSchema(self.schema, self.partition_columns).stored if _has_terms(f)]
         words = DocMapping(tuple(ColumnMapping(name, "", "json") for name in texts))
         found = implied_predicate(query, words)
-        return None if found is None else bind(found, self.schema)
+        if found is None:
+            return None
+        return bind(found, self.schema)
 
     def prune(self, snapshot: Snapshot, needed: Predicate | None, where: Predicate | None) -> _Pruned:
         """Return the splits that may hold a match; `where` is certain if it holds for every row of
@@ -434,7 +440,9 @@ def searched(
     """Return the conjunction of all operators and a query, or None if there is neither."""
     found = [] if query is None else [parse(query, fields, now_ms=now_ms)]
     found += [_query(operator, fields, now_ms) for operator in operators]
-    return all_queries(tuple(found)) if found else None
+    if found:
+        return all_queries(tuple(found))
+    return None
 
 
 def _query(operator: SearchOperator, fields: QueryFields, now_ms: int | None) -> Query:

@@ -211,7 +211,9 @@ class TableSearch(Struct, frozen=True):
         return read_best(lambda n: task.open(splits[n]), hits, self.request, task.schema, each=task.in_order)
 
     def _hits(self, task: ScanTask, find: Callable[[int], Hits]) -> list[Hits]:
-        return self._first_hits(task, find) if self.request.orders else self._find_all(task, find)
+        if self.request.orders:
+            return self._first_hits(task, find)
+        return self._find_all(task, find)
 
     def _find_all(self, task: ScanTask, find: Callable[[int], Hits]) -> list[Hits]:
         """Return the hits of every split. Splits that hold no match by their term filter are not opened."""

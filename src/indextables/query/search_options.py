@@ -111,4 +111,6 @@ def parse_order(table: TableHandle, order_by: str | Sequence[str]) -> tuple[Orde
             name = ".".join((column, *path))
             message = f"Rows are to be ordered by {name!r} more than once."
             raise InvalidInputError(message, hint="Name each column once.")
-    return () if orders == (OrderBy(SCORE, descending=True),) else orders
+    if orders == (OrderBy(SCORE, descending=True),):
+        return ()
+    return orders

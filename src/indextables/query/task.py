@@ -112,7 +112,9 @@ class ScanTask(Struct, frozen=True, dict=True):
     def _parallelism(self) -> int:
         plan = self.plan
         remote = bool(plan.splits) and self.store.local_path(plan.splits[0].path) is None
-        return plan.remote_parallelism if remote else plan.parallelism
+        if remote:
+            return plan.remote_parallelism
+        return plan.parallelism
 
     def open(self, entry: SplitEntry) -> TableSplit:
         """Open one split of the plan, shared with other scans of the process."""

@@ -288,9 +288,15 @@ def _part(tree: Any, schema: pa.Schema) -> Any:
     if how in ("And", "LogicalAnd", "Or", "LogicalOr"):
         parts = [_part(left, schema), _part(right, schema)]
         if how in ("Or", "LogicalOr"):
-            return None if None in [p if p is None else True for p in parts] else parts[0] | parts[1]
+            if None in [p if p is None else True for p in parts]:
+                return None
+            return parts[0] | parts[1]
         some = [part for part in parts if part is not None]
-        return None if not some else some[0] if len(some) == 1 else some[0] & some[1]
+        if not some:
+            return None
+        if len(some) == 1:
+            return some[0]
+        return some[0] & some[1]
     column, value = _column(left, schema), _literal(right)
     if column is None or value is None or not isinstance(how, str) or how not in _COMPARISONS:
         return None
@@ -309,7 +315,9 @@ def _null_test(body: Mapping[str, Any], schema: pa.Schema) -> Any:
     name = _column(inputs[0], schema) if isinstance(inputs, list) and len(inputs) == 1 else None
     if name is None or function not in ({"Boolean": "IsNull"}, {"Boolean": "IsNotNull"}):
         return None
-    return pc.field(name).is_null() if function == {"Boolean": "IsNull"} else pc.field(name).is_valid()
+    if function == {"Boolean": "IsNull"}:
+        return pc.field(name).is_null()
+    return pc.field(name).is_valid()
 
 
 def _column(tree: Any, schema: pa.Schema) -> str | None:
@@ -318,7 +326,9 @@ def _column(tree: Any, schema: pa.Schema) -> str | None:
         return None
     kind = schema.field(name).type
     odd = pa.types.is_floating(kind) or pa.types.is_nested(kind) or pa.types.is_decimal(kind)
-    return None if odd else name
+    if odd:
+        return None
+    return name
 
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -337,5 +347,7 @@ def _literal(tree: Any) -> Any:
         return (_EPOCH + dt.timedelta(days=value)).date()
     if kind == "Datetime" and isinstance(value, list) and len(value) == 3 and value[1] in _MICROS:
         moment = _EPOCH + dt.timedelta(microseconds=value[0] * _MICROS[value[1]])
-        return moment if value[2] is not None else moment.replace(tzinfo=None)
+        if value[2] is not None:
+            return moment
+        return moment.replace(tzinfo=None)
     return None

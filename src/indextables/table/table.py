@@ -1552,4 +1552,6 @@ class Table:
 
     def _show_tagged(self, version: int) -> int:
         """Show the newest version after a tag was given or removed, unless the table was opened at an older one."""
-        return version if self.handle.is_pinned else self.handle.show_newest_after(version)
+        if self.handle.is_pinned:
+            return version
+        return self.handle.show_newest_after(version)

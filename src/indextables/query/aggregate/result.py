@@ -109,7 +109,9 @@ def _percentiles(metric: Metric, state: Mapping[str, Any] | None) -> dict[str, A
 def _sum_type(kind: pa.DataType) -> pa.DataType | None:
     if pa.types.is_integer(kind):
         return None
-    return pa.decimal128(38, kind.scale) if pa.types.is_decimal(kind) else pa.float64()
+    if pa.types.is_decimal(kind):
+        return pa.decimal128(38, kind.scale)
+    return pa.float64()
 
 
 MAX_FILLED = 100_000
@@ -119,7 +121,9 @@ MAX_FILLED = 100_000
 def ordered_buckets(table: pa.Table | None, bucket: Bucket, above: tuple[Any, ...]) -> list[tuple[Any, int]]:
     """Return key and count of the returned buckets, within their parent buckets."""
     if bucket.sources:
-        return [] if table is None else _combined_buckets(_within(table, above), bucket, f"k{len(above)}")
+        if table is None:
+            return []
+        return _combined_buckets(_within(table, above), bucket, f"k{len(above)}")
     buckets = [] if table is None else _buckets(_within(table, above), bucket, above)
     if bucket.labels is not None:
         counts = dict(buckets)
@@ -154,7 +158,9 @@ def _plain_key(value: Any, kind: pa.DataType) -> Any:
         with np.errstate(over="ignore"):
             return float(np.float32(value))
     is_moment = pa.types.is_timestamp(kind) or pa.types.is_date(kind)
-    return pa.array([value]).cast(kind)[0].as_py() if is_moment else value
+    if is_moment:
+        return pa.array([value]).cast(kind)[0].as_py()
+    return value
 
 
 def _sortable(value: Any) -> tuple[bool, Any]:
@@ -200,7 +206,9 @@ def _buckets(table: pa.Table, bucket: Bucket, above: tuple[Any, ...]) -> list[tu
 
 
 def _direction(bucket: Bucket) -> str:
-    return "descending" if bucket.kind == "terms" and bucket.descending else "ascending"
+    if bucket.kind == "terms" and bucket.descending:
+        return "descending"
+    return "ascending"
 
 
 def _scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
@@ -314,7 +322,9 @@ class _Result:
     def count(self, place: Place, keys: Key) -> int:
         """Return how many rows a group has."""
         row = self._find(place, keys)
-        return 0 if row is None else int(row["n"])
+        if row is None:
+            return 0
+        return int(row["n"])
 
     def metrics(self, metrics: tuple[Metric, ...], place: Place, keys: Key) -> Row:
         """Return the metrics of a group."""
@@ -421,11 +431,9 @@ def _array(values: list[Any], kind: pa.DataType | None) -> pa.Array:
     if kind is not None:
         return pa.array(values, kind)
     fits = all(v is None or -(1 << 63) <= int(v) < 1 << 63 for v in values)
-    return (
-        pa.array([None if v is None else int(v) for v in values], pa.int64())
-        if fits
-        else pa.array(values, pa.decimal128(38, 0))
-    )
+    if fits:
+        return pa.array([None if v is None else int(v) for v in values], pa.int64())
+    return pa.array(values, pa.decimal128(38, 0))
 
 
 def aggregate_table(task: ScanTask, spec: Mapping[str, Any], json_columns: Iterable[str] = ()) -> pa.Table:

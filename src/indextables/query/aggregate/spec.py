@@ -33,7 +33,9 @@ _MICROS = {"ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d"
 def fixed_micros(text: str) -> int | None:
     """Return the microseconds of `500ms`, `30s`, `5m`, `1h` or `7d`, or None."""
     match = re.fullmatch(r"(\d{1,9})(ms|s|m|h|d)", text.strip())
-    return int(match[1]) * _MICROS[match[2]] or None if match else None
+    if match:
+        return int(match[1]) * _MICROS[match[2]] or None
+    return None
 
 
 METRICS = (
@@ -90,7 +92,9 @@ class Field(Struct, frozen=True):
     @property
     def element_type(self) -> pa.DataType:
         """Return the type of one value, where a row may have several."""
-        return self.type.value_type if pa.types.is_list(self.type) else self.type
+        if pa.types.is_list(self.type):
+            return self.type.value_type
+        return self.type
 
     def renamed(self, names: ColumnNames) -> Field:
         """Return the same field with physical names."""
@@ -376,7 +380,9 @@ def _composite(
         else:
             arguments["after"] = tuple(_after(after[source.name], source, own) for source in sources)
     faults += [f"{name!r}: {fault}" for fault in own]
-    return [] if own else [Bucket(name, kind, sources[0].field, inside, sources=tuple(sources), **arguments)]
+    if own:
+        return []
+    return [Bucket(name, kind, sources[0].field, inside, sources=tuple(sources), **arguments)]
 
 
 def _after(value: Any, source: Bucket, faults: list[str]) -> Any:
@@ -525,7 +531,9 @@ def _bucket(
     if "extended_bounds" in options:
         arguments["bounds"] = _bounds(options["extended_bounds"], field, own_faults)
     faults += [f"{name!r}: {fault}" for fault in own_faults]
-    return [] if own_faults else [Bucket(name, kind, field, inside, **arguments)]
+    if own_faults:
+        return []
+    return [Bucket(name, kind, field, inside, **arguments)]
 
 
 def _terms(options: Mapping[str, Any], field: Field, faults: list[str]) -> dict[str, Any]:
@@ -544,7 +552,9 @@ def _terms(options: Mapping[str, Any], field: Field, faults: list[str]) -> dict[
 
 def _direction(order: Mapping[str, Any]) -> str | None:
     word = str(next(iter(order.values()))).lower()
-    return word if word in ("asc", "desc") else None
+    if word in ("asc", "desc"):
+        return word
+    return None
 
 
 def _date_interval(options: Mapping[str, Any], faults: list[str]) -> dict[str, Any]:
@@ -585,7 +595,9 @@ def _time_offset(value: Any, faults: list[str]) -> int:
     if micros is None:
         faults.append(f"offset must be a length of time such as 6h or -30m, not {value!r}.")
         return 0
-    return -micros if text.startswith("-") else micros
+    if text.startswith("-"):
+        return -micros
+    return micros
 
 
 def _bounds(value: Any, field: Field, faults: list[str]) -> tuple[Any, Any] | None:
@@ -629,7 +641,9 @@ def _overlapping(ranges: Sequence[RangeBucket]) -> int:
 
 def _comparable(bound: Any) -> Any:
     """Return a bound of any column as a number."""
-    return micros_of(bound) if isinstance(bound, datetime.date) else bound
+    if isinstance(bound, datetime.date):
+        return micros_of(bound)
+    return bound
 
 
 def _parse_value(value: Any, field: Field, faults: list[str]) -> Any:
@@ -641,7 +655,9 @@ def _parse_value(value: Any, field: Field, faults: list[str]) -> Any:
 
 
 def _plain(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(getattr(value, "isoformat", lambda: value)())
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(getattr(value, "isoformat", lambda: value)())
 
 
 def _is_number(value: Any) -> bool:

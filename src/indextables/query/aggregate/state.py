@@ -59,7 +59,9 @@ def _plain_floats(values: pa.Array) -> pa.Array:
     if not pa.types.is_floating(values.type):
         return values
     plain, nan = pc.add(values, pa.scalar(0.0, values.type)), pc.is_nan(values)
-    return pc.if_else(nan, pa.scalar(float("nan"), values.type), plain) if pc.any(nan).as_py() else plain
+    if pc.any(nan).as_py():
+        return pc.if_else(nan, pa.scalar(float("nan"), values.type), plain)
+    return plain
 
 
 def _document_values(column: pa.ChunkedArray, field: Field) -> pa.Array:
@@ -451,7 +453,9 @@ def _summable(values: pa.Array) -> pa.Array:
         return values.cast(pa.decimal128(38, 0))
     if pa.types.is_decimal(values.type):
         return values.cast(pa.decimal256(76, values.type.scale))
-    return values.cast(pa.float64()) if pa.types.is_floating(values.type) else pa.repeat(0.0, len(values))
+    if pa.types.is_floating(values.type):
+        return values.cast(pa.float64())
+    return pa.repeat(0.0, len(values))
 
 
 def _group_rows(
@@ -471,4 +475,6 @@ def _sum(tables: list[pa.Table]) -> pa.Table:
     names = [name for name in joined.column_names if name in how]
     keys = [name for name in joined.column_names if name not in how]
     total = _group_rows(joined, keys, [(name, how[name]) for name in names], names)
-    return _digest(total) if "number" in keys else total
+    if "number" in keys:
+        return _digest(total)
+    return total
