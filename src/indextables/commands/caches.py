@@ -365,9 +365,10 @@ class WaitForPrewarmJobs(Command):
 
     @classmethod
     def read(cls, cursor: StatementCursor, fields: Mapping[str, Any]) -> Self:
-        table = (
-            None if cursor.ends() or any(cursor.follows(c) for c in cls.clauses) else cursor.table(before=cls.clauses)
-        )
+        if cursor.ends() or any(cursor.follows(c) for c in cls.clauses):
+            table = None
+        else:
+            table = cursor.table(before=cls.clauses)
         return cls(table=table, **fields, **cursor.clauses(cls.clauses))
 
     def words(self) -> Iterator[str | None]:

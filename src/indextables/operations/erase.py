@@ -607,9 +607,10 @@ def _remove_empty_folders(root: Path, condition: RowCondition, others: tuple[str
 
 def _message(visible: int, masked: int, holders: Sequence[RowHolder]) -> str:
     rows = visible + masked
-    message = (
-        f"{pluralize(rows, 'row')} {was(rows)} erased from live splits." if rows else "No row of a live split matches."
-    )
+    if rows:
+        message = f"{pluralize(rows, 'row')} {was(rows)} erased from live splits."
+    else:
+        message = "No row of a live split matches."
     if not holders:
         return f"{message} Every file of the table was read: none holds such a row."
     until = [holder.until for holder in holders if holder.until is not None]

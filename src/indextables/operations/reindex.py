@@ -138,14 +138,9 @@ def _rewritten(
     snapshot = table.log.fresh()
     if dry_run:
         snapshot = replace(snapshot, header=replace(snapshot.header, metadata=metadata))
-    chosen = (
-        None
-        if where is None
-        else partition_predicate(where, table.schema, table.partition_columns, zone=table.time_zone)
-    )
     bounds = merge.MergeBounds.of(table.physical_settings.group(MergeSettings))
     now_ms = table.log.now_ms()
-    physical = table.names.optional_predicate(chosen)
+    physical = table.bind_partitions(where)
     plan = merge.plan(snapshot, url=table.path, bounds=bounds, now_ms=now_ms, where=physical, only_wrong=True)
     files = sum(len(group.sources) for group in plan.groups)
     if dry_run or not files:

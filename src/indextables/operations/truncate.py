@@ -106,9 +106,10 @@ def _report(planned: TruncatePlan, files: tuple[ExpiredFile, ...], *, status: st
     verb = "would be deleted" if status == DRY_RUN else f"{was(len(files))} deleted"
     message = f"{pluralize(len(files), 'file')} of the log {verb}." if files else "There is no older version."
     if planned.damage is not None:
-        rewrite_note = (
-            "is written anew first" if status == DRY_RUN else f"was written anew at {planned.checkpoint_version}"
-        )
+        if status == DRY_RUN:
+            rewrite_note = "is written anew first"
+        else:
+            rewrite_note = f"was written anew at {planned.checkpoint_version}"
         message = f"{planned.damage} The checkpoint {rewrite_note}. {message}"
     return TruncateReport(
         table_path=planned.table_path,

@@ -82,7 +82,13 @@ class TableSearch(Struct, frozen=True):
         """Create the search of a plan with a query. What the table cannot answer is an error."""
         assert plan.query is not None
         names = plan.names
-        orders = () if order_by is None else (order_by,) if isinstance(order_by, OrderBy) else tuple(order_by)
+        orders: tuple[OrderBy, ...]
+        if order_by is None:
+            orders = ()
+        elif isinstance(order_by, OrderBy):
+            orders = (order_by,)
+        else:
+            orders = tuple(order_by)
         if not names.same:
             snippet = None if snippet is None else replace(snippet, column=names.column(snippet.column))
             if highlight is not None:
@@ -240,7 +246,12 @@ class TableSearch(Struct, frozen=True):
         if end is None:
             return request
         # Rows of equal keys come split by split: all of them in splits before the end's are before it.
-        row = end.row if entry.path == end.split else -1 if entry.path > end.split else _EVERY_ROW
+        if entry.path == end.split:
+            row = end.row
+        elif entry.path > end.split:
+            row = -1
+        else:
+            row = _EVERY_ROW
         return replace(request, after=After(end.keys, row))
 
     def _first_hits(self, task: ScanTask, find: Callable[[int], Hits]) -> list[Hits]:

@@ -183,9 +183,10 @@ def _within(table: pa.Table, above: tuple[Any, ...]) -> pa.Table:
     """Return the rows of a table within the parent buckets."""
     for number, key in enumerate(above):
         column = table.column(f"k{number}")
-        same = (
-            pc.is_nan(column) if isinstance(key, float) and key != key else pc.equal(column, _scalar(key, column.type))
-        )
+        if isinstance(key, float) and key != key:
+            same = pc.is_nan(column)
+        else:
+            same = pc.equal(column, _scalar(key, column.type))
         table = table.filter(same)
     return table
 
