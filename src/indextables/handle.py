@@ -111,7 +111,7 @@ def log_settings(settings: Settings) -> LogSettings:
 
 
 def version_of(log: TransactionLog, *, version: int | str | None, timestamp: Moment | None) -> int:
-    """The number of the version that is meant: by itself, by its tag, or as the table was at a moment."""
+    """Return the number of a version that is given by number, by tag or as a timestamp."""
     if timestamp is None and isinstance(version, str) and not version.isdecimal():
         return tagged_version(log, version)
     if timestamp is None:
@@ -146,7 +146,7 @@ def older_snapshot(log: TransactionLog, version: int) -> Snapshot:
 @lru_cache(maxsize=1024)
 def _warn_of_ignored(path: str, keys: tuple[str, ...]) -> None:
     """Say once in a process which settings of a table are not taken from it."""
-    logger.warning("%s carries settings that only who opens it may choose; they are ignored: %s", path, ", ".join(keys))
+    logger.warning("%s carries settings that only the caller may choose; they are ignored: %s", path, ", ".join(keys))
 
 
 @lru_cache(maxsize=1024)

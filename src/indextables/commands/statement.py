@@ -6,7 +6,7 @@ in a `Session`: settings, and how the name of a table becomes its path.
 
 A class reads itself with a `StatementCursor`: keywords, tables, numbers, sizes, clauses, and errors that show the place.
 The words are those of a predicate, with `;`, and with names and sizes that begin with a digit (`100M`). A table is named by
-a path in quotes (`TablePath`) or by a name (`TableName`) that whoever runs the statement resolves.
+a path in quotes (`TablePath`) or by a name (`TableName`) that the session resolves.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ Sizes = Mapping[str, int]
 
 
 class VersionFigure(Struct, frozen=True):
-    """One version. Splits and bytes are those that it holds; None where the log no longer tells."""
+    """One version. Splits and bytes are those that it holds; None if the log does not contain it any more."""
 
     version: int
     at: datetime | None
@@ -311,7 +311,7 @@ class ShownRows(Struct, frozen=True):
 
     rows: pa.Table
     more: bool = False
-    """Whether there are rows behind these, which nobody counted."""
+    """Whether there are more rows, which are not counted."""
 
     def _repr_html_(self) -> str:
         return arrow_html(self.rows) + ("<p>There are more.</p>" if self.more else "")
@@ -337,7 +337,7 @@ def _snippet_text(snippet: Any) -> Any:
 
 
 def _snippet_html(snippet: Any) -> str:
-    """A snippet whose only markup is its marks, whatever stands in it."""
+    """Return a snippet whose only markup is its marks, whatever the text contains."""
     parts = _MARKED.split("" if snippet is None else str(snippet))
     clean = [escape(unescape(part)) for part in parts]
     return "".join(f"<b>{part}</b>" if index % 2 else part for index, part in enumerate(clean))

@@ -557,7 +557,7 @@ def with_decisions(schema: SparkJson, mapping: DocMapping) -> SparkJson:
 
 
 def check_free(fields: Fields, name: str, parent: str) -> None:
-    """Refuse a name that another field beside it has; case makes no difference."""
+    """Refuse a name that another field of the same struct has, ignoring case."""
     if not name:
         raise InvalidInputError("A column needs a name.")
     taken = next((logical_name(f) for f in fields if logical_name(f).lower() == name.lower()), None)

@@ -1,4 +1,4 @@
-"""What a table does by itself after a write: merging small splits and purging, if its settings say so.
+"""Maintenance after a write, as the settings of the table define: merge small splits, purge, expire.
 
 The write has been committed by then. Nothing that goes wrong here is raised: it is logged, counted, and shown by the
 table of merge jobs; the next write tries again.
@@ -128,7 +128,7 @@ def _merge(table: TableHandle, bounds: MergeBounds, progress: Progress) -> bool:
 
 
 def _purge_after_write(table: TableHandle, version: int, purging: PurgeOnWriteSettings, every: int) -> None:
-    """Purge at the first write at or after each multiple of so many versions, whoever made the others."""
+    """Purge at the first write at or after each multiple of `every` versions."""
     due = version - version % every
     listing = list_log(table.log.store, first_version=due)
     between = [(v, info) for v, info in listing.versions.items() if due <= v < version]
@@ -137,7 +137,7 @@ def _purge_after_write(table: TableHandle, version: int, purging: PurgeOnWriteSe
 
 
 def _purge(table: TableHandle, purging: PurgeOnWriteSettings) -> None:
-    """Purge, by the retention periods that hold for a purge that nobody asked for."""
+    """Purge by the retention periods of automatic purges."""
     settings = table.settings.group(PurgeSettings)
     retention = purge.Retention.from_arguments(settings, split_hours=purging.split_hours, log_hours=purging.log_hours)
     plan = purge.plan(table.log, retention=retention, settings=table.settings.group(RetentionSettings))

@@ -221,7 +221,7 @@ def set_properties(
     unset: Sequence[str] = (),
     description: str | None = None,
 ) -> int | None:
-    """Change the settings of a table, and words of users beside them; returns the version, None if nothing changed."""
+    """Change settings and user properties. Return the version, None if nothing changed."""
     known = {*(table.metadata.configuration or {})}
     forgotten = [key for key in unset if key in known or config.is_setting(key)]
     with config.named_as_given(options):

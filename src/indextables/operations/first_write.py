@@ -45,7 +45,7 @@ def create_with_rows(
 ) -> tuple[TableHandle, int | None]:
     """Create a table (version 0) and append its first rows; return it and the version of the rows (1, None for no rows).
 
-    If another creates it meanwhile that is an error, or with `request.exist_ok` the rows are appended to its table.
+    If another writer creates it concurrently that is an error, or with `request.exist_ok` the rows are appended to it.
     """
     log = open_log(path, options)
     rows = data if isinstance(data, Incoming) else incoming(data)
@@ -171,7 +171,7 @@ def finish_rows(
 
 
 def _create_table(log: TransactionLog, write: RowWrite) -> tuple[TableHandle, RowWrite]:
-    """The new table and the write on it; or another's that was made first, and the write planned anew (R17)."""
+    """Create the table, or plan the write again on the table that another writer created first (R17)."""
     metadata = replace(write.table, created_time=log.now_ms())
     try:
         snapshot = create_table(log, metadata, exist_ok=False, engine_info=ENGINE_INFO)

@@ -1,6 +1,6 @@
-"""Columns indexed in another way: the decision is one version, then splits that are indexed otherwise are written anew.
+"""`Table.reindex`: index columns in another way. The decision is one version; then the splits are rewritten.
 
-Until a split is written anew, it is answered from its rows. So a reindexing may be interrupted: the same call goes on.
+Until a split is rewritten, its rows are tested one by one. After an interruption the same call continues.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from indextables.model.actions import MetadataAction
 from indextables.model.arguments import text
 from indextables.model.column_names import column_names, dump_schema
 from indextables.model.conflicts import Operation
-from indextables.model.predicate import Where, partition_predicate
+from indextables.model.predicate import Where
 from indextables.model.report import Progress, Report, pluralize, was
 from indextables.model.schema import find_column, schema_from_json
 from indextables.model.schema_registry import without_registry
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class ReindexReport(Report, frozen=True):
-    """What a reindexing did. Splits that are left are searched through their rows until they are written anew."""
+    """What a reindex did. The rows of splits that are left are tested one by one until they are rewritten."""
 
     table_path: str
     status: str
@@ -55,7 +55,7 @@ def reindex(
     progress: Progress,
     execute: Execute[MergeTask, MergeOutcome] | None,
 ) -> ReindexReport:
-    """Record how columns are indexed from now on, then write splits anew that index them otherwise."""
+    """Record how columns are indexed, then rewrite the splits that index them in another way. See `Table.reindex`."""
     newest = table.read_newest()
     names = _decided_names(newest, columns)
     metadata = _redefine(newest, names, tokenizer)
@@ -134,7 +134,7 @@ def _rewritten(
     progress: Progress,
     execute: Execute[MergeTask, MergeOutcome] | None,
 ) -> ReindexReport:
-    """Write the splits anew that index a column otherwise than was decided, as far as `where` chooses them."""
+    """Rewrite the splits in `where` that index a column in another way than decided."""
     snapshot = table.log.fresh()
     if dry_run:
         snapshot = replace(snapshot, header=replace(snapshot.header, metadata=metadata))

@@ -102,7 +102,7 @@ class DeleteTask(Struct, frozen=True):
                 store=split_store,
                 naming=naming or Naming(),
                 num_merge_ops=self.source.num_merge_ops,
-                # Its rows are all in the table already; what goes is told by the removal of the split it replaces.
+                # Its rows are in the table already; the removal of the replaced split records which rows are deleted.
                 data_change=False,
             )
         return DeleteOutcome(self.source.path, len(rows), added)

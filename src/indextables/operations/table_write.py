@@ -118,7 +118,7 @@ def _planned_snapshot(table: TableHandle, write: RowWrite) -> Snapshot:
         return table.log.at_version(write.read_version)
     except VersionNotFoundError as gone:
         if write.where is None and table.log.fresh().version >= write.read_version:
-            return Snapshot(write.header)  # cleaned away meanwhile: what the plan holds of it is enough
+            return Snapshot(write.header)  # cleaned away concurrently: the header in the plan is enough
         raise ConflictError(
             f"The version {write.read_version} of {table.path} that a write was planned on is not there any more.",
             path=table.path,
@@ -133,7 +133,7 @@ def _commit_rows(
     if write.where is None:
         return table.commit(write.changes(added, parameters=parameters), added)
     try:
-        table.log.fresh()  # a table that took this one's place is told as such, before its splits are missed
+        table.log.fresh()  # a table that replaced this one is reported as such, before its splits are missed
         plan, rewrite = _without_matches(table, write.where)
     except BaseException:
         abandon_write(table, write, added)

@@ -93,7 +93,7 @@ def tag(log: TransactionLog, name: str, version: int, *, engine_info: str) -> in
         try:
             committed = log.commit(read, _Naming(given, version, Operation.TAG, engine_info))
         except ConflictError:
-            # A purge was faster: whether it has spared the version is looked at anew.
+            # A purge was first: check again whether it kept the version.
             if attempt == _ATTEMPTS - 1:
                 raise
             continue

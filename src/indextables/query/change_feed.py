@@ -197,11 +197,11 @@ class ChangeTask(Struct, frozen=True):
 
     def _describe(self, change: Change, rows: pa.Table) -> pa.Table:
         kind, version, moment = _FIELDS
-        told = self.plan.names.to_logical(rows.select(list(self.plan.columns)))
-        told = told.append_column(kind, pa.repeat(pa.scalar(change.kind, kind.type), rows.num_rows))
-        told = told.append_column(version, pa.repeat(pa.scalar(change.version, version.type), rows.num_rows))
+        described = self.plan.names.to_logical(rows.select(list(self.plan.columns)))
+        described = described.append_column(kind, pa.repeat(pa.scalar(change.kind, kind.type), rows.num_rows))
+        described = described.append_column(version, pa.repeat(pa.scalar(change.version, version.type), rows.num_rows))
         micros = pa.scalar(change.timestamp_ms * 1000, pa.int64()).cast(moment.type)
-        return told.append_column(moment, pa.repeat(micros, rows.num_rows)).cast(self.schema)
+        return described.append_column(moment, pa.repeat(micros, rows.num_rows)).cast(self.schema)
 
     def _rows(self, change: Change, task: ScanTask) -> Iterator[pa.Table]:
         if change.places is not None:
@@ -226,7 +226,7 @@ class ChangeTask(Struct, frozen=True):
         split = task.open(entry)
         for name in columns:
             old, new = split.stored_type(name), task.schema.field(name).type
-            # A restoration takes a widening back; values that came in between are told as far as they fit.
+            # A restoration takes a widening back; values that came in between are described as far as they fit.
             if old is not None and not is_readable_as(old, new) and not is_readable_as(new, old):
                 shown = self.plan.names.logical_name(name)
                 raise self._of_another_type(

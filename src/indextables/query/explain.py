@@ -47,8 +47,8 @@ class SplitExplanation(Struct, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values."""
-        told: dict[str, Any] = plain(self)
-        return told
+        figures: dict[str, Any] = plain(self)
+        return figures
 
 
 NOT_OPENED = "not opened"

@@ -347,16 +347,16 @@ class _PlanParts:
         self, snapshot: Snapshot, splits: tuple[SplitEntry, ...], now_ms: int | None
     ) -> tuple[SplitEntry, ...]:
         """Mark the splits to be warmed; none if the condition does not fit the table."""
-        told = self.prewarm
-        if not told.enabled or not splits:
+        prewarming = self.prewarm
+        if not prewarming.enabled or not splits:
             return splits
-        if not told.partition_filter:
+        if not prewarming.partition_filter:
             return tuple(replace(entry, warm=True) for entry in splits)
         zone = self.settings.group(SearchSettings).time_zone
         try:
-            bound = bound_predicate(told.partition_filter, self.names.logical, now_ms=now_ms, zone=zone)
+            bound = bound_predicate(prewarming.partition_filter, self.names.logical, now_ms=now_ms, zone=zone)
         except InvalidInputError as error:
-            if is_news("prewarm.partitionFilter", told.partition_filter, self.spec.url):
+            if is_news("prewarm.partitionFilter", prewarming.partition_filter, self.spec.url):
                 logger.warning(
                     "Nothing of %s is prewarmed by prewarm.partitionFilter: %s", self.spec.url, error.message
                 )

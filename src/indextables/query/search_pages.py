@@ -1,9 +1,9 @@
-"""Pages of a search: each goes on behind the last row of the one before, at the version and the clock of the first.
+"""Pages of a search: each continues after the last row of the page before, at the version and the clock of the first page.
 
-A token says where a page ended. It names the table, the version and the transaction that made it (a repair may give its
-number to another), the moment that `now` means in the query, the search itself (a digest of it), and the last row: its sort
-values, its split and its number there. So every row is on one page, whatever is appended, deleted or merged meanwhile; and a
-token of another search is refused instead of misread.
+A token records where a page ended. It names the table, the version and the transaction that made it (a repair can give its
+number to another version), the time that `now` means in the query, a digest of the search, and the last row: its sort
+values, its split and its number there. So every row is on one page, whatever is appended, deleted or merged concurrently,
+and a token of another search is refused instead of misread.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class PageToken(Struct, frozen=True, forbid_unknown_fields=True):
     row: Annotated[int, Meta(ge=0, lt=1 << 60)]
     keys: dict[str, str | None]
     txn: str = ""
-    """The newest transaction in the history of the version, where the log tells it."""
+    """The newest transaction in the history of the version, if the log contains it."""
 
     @classmethod
     def parse(cls, token: str) -> PageToken:
@@ -127,7 +127,7 @@ def _check_version(table: TableHandle, token: PageToken) -> None:
 
 
 def _digest(search: TableSearch) -> str:
-    """What tells a search from others: its query, condition and order. Columns and limit may differ from page to page."""
+    """Return a digest of the query, condition and order of a search. Columns and limit may differ from page to page."""
     said = repr((search.request.query, search.request.where, search.request.orders))
     return hashlib.sha256(said.encode()).hexdigest()[:16]
 

@@ -225,7 +225,7 @@ class ScanTask(Struct, frozen=True, dict=True):
             for item in islice(left, 1):
                 go_on()
                 yield work(item)
-            # Small splits of another engine are read in Python: threads would only wait for one another. The first tells.
+            # Small splits of another engine are read in Python, where threads only wait for one another.
             first = next(iter(self._open_splits.values()), None)
             ahead = 1 if first is not None and isinstance(first.reader, ForeignReader) else ahead
         if ahead > 1:

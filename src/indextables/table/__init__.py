@@ -1,4 +1,4 @@
-"""Table: every verb a person calls. The verbs delegate; the rooms below do the work."""
+"""`Table`, the public class of an open table."""
 
 from indextables.operations.verify import verify_table
 from indextables.table.table import Table

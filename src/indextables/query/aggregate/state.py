@@ -164,7 +164,7 @@ def numbered_groups(keys: Sequence[pa.Array | pa.ChunkedArray], count: int) -> n
     for key in keys:
         plain = key.combine_chunks() if isinstance(key, pa.ChunkedArray) else key
         codes = plain.dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False)
-        # Numbered anew each time: the product of several numbers of distinct keys may not fit.
+        # Numbered again each time: the product of several numbers of distinct keys may not fit.
         number = np.unique(number * (int(codes.max(initial=0)) + 1) + codes, return_inverse=True)[1].reshape(-1)
     return number.astype(np.int64)
 
@@ -190,10 +190,10 @@ def _time_keys(values: pa.Array, bucket: Bucket) -> pa.Array:
         if not bucket.offset:
             return pc.floor_temporal(values, unit=bucket.unit, week_starts_monday=True)
         shift = pa.scalar(int(bucket.offset), pa.duration("us"))
-        moments = values.cast(
+        times = values.cast(
             pa.timestamp("us", values.type.tz if pa.types.is_timestamp(values.type) else None), safe=False
         )
-        floored = pc.floor_temporal(pc.subtract(moments, shift), unit=bucket.unit, week_starts_monday=True)
+        floored = pc.floor_temporal(pc.subtract(times, shift), unit=bucket.unit, week_starts_monday=True)
         return pc.add(floored, shift)
     moment = pa.timestamp("us", "UTC" if pa.types.is_timestamp(values.type) and values.type.tz else None)
     micros = values.cast(moment, safe=False).cast(pa.int64())
@@ -223,8 +223,8 @@ def _comparable(values: pa.Array) -> npt.NDArray[Any]:
     if pa.types.is_decimal(values.type):
         return np.array(values.to_pylist(), dtype=object)
     if pa.types.is_date(values.type) or pa.types.is_timestamp(values.type):
-        moments = pa.timestamp("us", values.type.tz if pa.types.is_timestamp(values.type) else None)
-        return np.asarray(values.cast(moments, safe=False).cast(pa.int64()))
+        times = pa.timestamp("us", values.type.tz if pa.types.is_timestamp(values.type) else None)
+        return np.asarray(values.cast(times, safe=False).cast(pa.int64()))
     return np.asarray(values.cast(pa.float64() if pa.types.is_floating(values.type) else pa.int64()))
 
 
