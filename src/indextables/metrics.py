@@ -14,9 +14,10 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -58,6 +59,8 @@ FAMILIES = {
         Family("splits_merged_total", "Splits that merges wrote into larger ones."),
         Family("splits_purged_total", "Splits that purges deleted."),
         Family("splits_opened_total", "Splits that were opened.", ()),
+        Family("split_cache_hits_total", "Parts of indexes found in the disk cache.", ("directory",)),
+        Family("split_cache_misses_total", "The same that had to be fetched.", ("directory",)),
         Family("rows_read_total", "Rows that scans and searches returned.", ()),
         Family("store_seconds", "Requests to a store, and their time.", ("table", "store", "verb"), timer=True),
         Family("store_failures_total", "Requests to a store that failed.", ("table", "store", "verb")),
@@ -168,6 +171,26 @@ def _label_text(labels: Mapping[str, str]) -> str:
 
 def _escape(value: str) -> str:
     return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+
+
+def write_samples(folder: Path, samples: Sequence[Sample]) -> None:
+    """Store the values of this process in a folder that several processes share, in place of those that it has stored."""
+    content = msgspec.json.encode(samples)
+    path = folder / f"{os.getpid()}.json"
+    folder.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".part")
+    partial.write_bytes(content)
+    partial.replace(path)
+
+
+def read_samples(folder: Path) -> list[Sample]:
+    """Return the sums of the values that processes have stored in a folder."""
+    sums: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
+    for path in folder.glob("*.json"):
+        for sample in msgspec.json.decode(path.read_bytes(), type=list[Sample]):
+            key = (sample.name, tuple(sorted(sample.labels.items())))
+            sums[key] = sums.get(key, 0.0) + sample.value
+    return [Sample(name, dict(labels), value) for (name, labels), value in sorted(sums.items())]
 
 
 METRICS = MetricRegistry()

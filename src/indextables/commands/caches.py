@@ -10,6 +10,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import pyarrow as pa
@@ -33,9 +34,11 @@ from indextables.config.splits import SplitCacheSettings
 from indextables.errors import IndexTablesError, InvalidInputError, NotFoundError, StorageError
 from indextables.handle import open_log
 from indextables.log.cache import PROCESS_CACHE, CacheStats
+from indextables.metrics import PREFIX, Sample
 from indextables.model.predicate import Predicate
 from indextables.model.schema import find_column
 from indextables.splits.read.cache import SplitCache
+from indextables.table import Table
 
 
 @dataclass(frozen=True)
@@ -49,11 +52,13 @@ class DescribeDiskCache(Command):
         yield "DESCRIBE INDEXTABLES DISK CACHE"
 
     def run(self, session: Session) -> pa.Table:
-        """Report on this machine; hits and misses are this process's."""
-        usage = _disk_cache(session).usage()
-        reads = usage.hits + usage.misses
-        figures = {"bytes": usage.bytes, "splits": usage.splits, "hits": usage.hits, "misses": usage.misses}
-        return self.rows([{**_here(), **figures, "hit_rate": usage.hits / reads if reads else 0.0}])
+        """Return a row for the driver and for each executor, which counts for its processes."""
+        return self.rows(
+            {"executor": executor, "host": host, **figures}
+            for executor, host, figures in session.on_every_executor(
+                partial(describe_disk_cache, _cache_settings(session))
+            )
+        )
 
 
 @dataclass(frozen=True)
@@ -67,10 +72,13 @@ class FlushDiskCache(Command):
         yield "FLUSH INDEXTABLES DISK CACHE"
 
     def run(self, session: Session) -> pa.Table:
-        """Empty the cache of this machine."""
-        cache = _disk_cache(session)
-        splits = cache.usage().splits
-        return self.rows([{**_here(), "bytes_freed": cache.clear(), "splits_freed": splits}])
+        """Empty the caches of the driver and of each executor, a row for each."""
+        return self.rows(
+            {"executor": executor, "host": host, **figures}
+            for executor, host, figures in session.on_every_executor(
+                partial(flush_disk_cache, _cache_settings(session))
+            )
+        )
 
 
 @dataclass(frozen=True)
@@ -85,7 +93,7 @@ class FlushSearcherCache(Command):
 
     def run(self, session: Session) -> pa.Table:
         """Close the indexes of this process."""
-        _disk_cache(session).close_searchers()
+        SplitCache.of(_cache_settings(session)).close_searchers()
         message = "open indexes and decoded columns of this process are forgotten"
         return self.rows([{"cache_type": "searcher", "status": "success", "message": message}])
 
@@ -159,12 +167,28 @@ class InvalidateCache(Command):
         return self.rows([{"table_path": place, "result": f"{entries} entries forgotten", **_figures(before)}])
 
 
-def _disk_cache(session: Session) -> SplitCache:
-    return SplitCache.of(config.resolve(options=session.options).group(SplitCacheSettings))
+def _cache_settings(session: Session) -> SplitCacheSettings:
+    return config.resolve(options=session.options).group(SplitCacheSettings)
 
 
-def _here() -> dict[str, Any]:
-    return {"executor": "driver", "host": socket.gethostname()}
+def describe_disk_cache(settings: SplitCacheSettings, samples: list[Sample]) -> dict[str, Any]:
+    """Return what the disk cache of this machine holds, and how often processes found something in it."""
+    usage = SplitCache.of(settings).usage()
+    told = {"hits": 0, "misses": 0}
+    for sample in samples:
+        name = sample.name.removeprefix(f"{PREFIX}split_cache_").removesuffix("_total")
+        if name in told and sample.labels["directory"] == usage.directory:
+            told[name] += int(sample.value)
+    reads = sum(told.values())
+    rate = told["hits"] / reads if reads else 0.0
+    return {"bytes": usage.bytes, "splits": usage.splits, **told, "hit_rate": rate}
+
+
+def flush_disk_cache(settings: SplitCacheSettings, _samples: list[Sample]) -> dict[str, Any]:
+    """Empty the disk cache of this machine."""
+    cache = SplitCache.of(settings)
+    splits = cache.usage().splits
+    return {"bytes_freed": cache.clear(), "splits_freed": splits}
 
 
 def _figures(before: CacheStats) -> dict[str, Any]:
@@ -220,9 +244,14 @@ class PrewarmJobs:
     def _run(self, job: PrewarmJob, command: PrewarmCache, session: Session) -> None:
         started = time.monotonic()
         try:
-            figures = command.fetch(session)
-            reported = {name: figures[name] for name in ("splits_prewarmed", "bytes", "message")}
-            ended = replace(job, status=COMPLETED, **reported)
+            fetched = [figures for _, _, figures in command.fetch(session)]
+            ended = replace(
+                job,
+                status=COMPLETED,
+                splits_prewarmed=sum(figures["splits_prewarmed"] for figures in fetched),
+                bytes=sum(figures["bytes"] for figures in fetched),
+                message=fetched[0]["message"],
+            )
         except (IndexTablesError, OSError) as error:
             ended = replace(job, status=FAILED, message=str(error))
         with self._lock:
@@ -297,9 +326,9 @@ class PrewarmCache(TableCommand):
         yield flag("ASYNC MODE", self.in_background)
 
     def run(self, session: Session) -> pa.Table:
-        """Prewarm on this machine. Only whole indexes of columns are fetched; the message says so."""
+        """Prewarm on the driver and every executor. Only whole indexes of columns are fetched."""
         if not self.in_background:
-            return self.rows([{"host": socket.gethostname(), **self.fetch(session), "job_id": None}])
+            return self.rows({"host": host, **figures, "job_id": None} for _, host, figures in self.fetch(session))
         # What can be told at once is no job that fails unseen.
         schema = session.open(self.table).schema
         for name in self.fields:
@@ -309,16 +338,36 @@ class PrewarmCache(TableCommand):
         figures = {"splits_prewarmed": 0, "bytes": 0, "duration_ms": 0, "job_id": job.job_id, "message": message}
         return self.rows([{"host": socket.gethostname(), **figures}])
 
-    def fetch(self, session: Session) -> dict[str, Any]:
-        """Fetch, and return the counts."""
-        started = time.monotonic()
+    def fetch(self, session: Session) -> list[tuple[str, str, dict[str, Any]]]:
+        """Fetch into the cache of the driver and of every executor, and count what each fetched."""
         options = {**session.options, **({"read.remoteParallelism": self.parallelism} if self.parallelism else {})}
-        report = replace(session, options=options).open(self.table).prewarm(columns=self.fields, where=self.where)
-        duration_ms = round((time.monotonic() - started) * 1000)
-        segments = "The whole index of each column is fetched, not only these segments." if self.segments else ""
-        message = " ".join(part for part in (segments if report.splits else "", report.message) if part)
-        figures = {"splits_prewarmed": report.splits, "bytes": report.bytes}
-        return {**figures, "duration_ms": duration_ms, "message": message}
+        table = session.open(self.table)  # an error about the table is raised here, not in a task
+        condition = None if self.where is None else str(self.where)
+        work = partial(prewarm_table, table.path, table.version, options, self.fields, condition, bool(self.segments))
+        return session.on_every_executor(work)
+
+
+def prewarm_table(
+    path: str,
+    version: int,
+    options: Mapping[str, object],
+    fields: tuple[str, ...],
+    where: str | None,
+    segments: bool,
+    _samples: list[Sample],
+) -> dict[str, Any]:
+    """Fetch indexes of one version of a table into the cache of this machine, and count what was fetched."""
+    started = time.monotonic()
+    report = Table.open(path, version=version, options=options).prewarm(columns=fields, where=where)
+    duration_ms = round((time.monotonic() - started) * 1000)
+    note = "The whole index of each column is fetched, not only these segments." if segments else ""
+    message = " ".join(part for part in (note if report.splits else "", report.message) if part)
+    return {
+        "splits_prewarmed": report.splits,
+        "bytes": report.bytes,
+        "duration_ms": duration_ms,
+        "message": message,
+    }
 
 
 _JOB_COLUMNS = row_schema(

@@ -33,7 +33,7 @@ from indextables.config import VERSION
 from indextables.config.splits import SplitCacheSettings
 from indextables.log.cache import PROCESS_CACHE
 from indextables.log.history import ACTION_ROW_SCHEMA, log_action_rows
-from indextables.metrics import METRICS, PREFIX, PROFILER, SKIPPED
+from indextables.metrics import PREFIX, PROFILER, SKIPPED, Sample
 from indextables.model.predicate import Predicate
 from indextables.operations.jobs import JOBS
 from indextables.splits.read.cache import SplitCache
@@ -162,39 +162,43 @@ class DescribeMergeJobs(Command):
 
 @dataclass(frozen=True)
 class DescribeStorageStats(Command):
-    """Describe the store requests of this process: requests, failures, bytes and time by table and
-    verb.
-    """
+    """Describe the store requests of the driver and of executors, by table and verb."""
 
     leads: ClassVar = {"DESCRIBE INDEXTABLES STORAGE STATS": {}}
     columns: ClassVar[pa.Schema] = row_schema(
-        "table_path s, store s, verb s, requests l, failures l, bytes l, seconds d"
+        "table_path s, store s, verb s, requests l, failures l, bytes l, seconds d, executor s, host s"
     )
 
     def words(self) -> Iterator[str | None]:
         yield "DESCRIBE INDEXTABLES STORAGE STATS"
 
-    def run(self, _session: Session) -> pa.Table:
-        """Report on this process; other processes, such as Spark's workers, have their own
-        counters.
-        """
-        columns = {"store_seconds_count": "requests", "store_failures_total": "failures", "store_bytes_total": "bytes"}
-        columns["store_seconds_sum"] = "seconds"
-        figures: dict[tuple[str, str, str], dict[str, float]] = {}
-        for sample in METRICS.samples():
-            column = columns.get(sample.name.removeprefix(PREFIX))
-            if column is not None:
-                key = (sample.labels["table"], sample.labels["store"], sample.labels["verb"])
-                figures.setdefault(key, {})[column] = sample.value
-        names = ("table_path", "store", "verb")
+    def run(self, session: Session) -> pa.Table:
+        """Return a row per executor, table and verb. An executor counts for its processes."""
         return self.rows(
-            {
-                **dict(zip(names, key, strict=True)),
-                **{name: int(values.get(name, 0)) for name in ("requests", "failures", "bytes")},
-                "seconds": values.get("seconds", 0.0),
-            }
-            for key, values in sorted(figures.items())
+            {**row, "executor": executor, "host": host}
+            for executor, host, rows in session.on_every_executor(store_requests)
+            for row in rows
         )
+
+
+def store_requests(samples: list[Sample]) -> list[dict[str, Any]]:
+    """Return the requests to stores among the metrics of a process, or of several."""
+    columns = {"store_seconds_count": "requests", "store_failures_total": "failures", "store_bytes_total": "bytes"}
+    columns["store_seconds_sum"] = "seconds"
+    figures: dict[tuple[str, str, str], dict[str, float]] = {}
+    for sample in samples:
+        column = columns.get(sample.name.removeprefix(PREFIX))
+        if column is not None:
+            key = (sample.labels["table"], sample.labels["store"], sample.labels["verb"])
+            figures.setdefault(key, {})[column] = sample.value
+    return [
+        {
+            **dict(zip(("table_path", "store", "verb"), key, strict=True)),
+            **{name: int(values.get(name, 0)) for name in ("requests", "failures", "bytes")},
+            "seconds": values.get("seconds", 0.0),
+        }
+        for key, values in sorted(figures.items())
+    ]
 
 
 @dataclass(frozen=True)

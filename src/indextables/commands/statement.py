@@ -12,16 +12,18 @@ a path in quotes (`TablePath`) or by a name (`TableName`) that the session resol
 from __future__ import annotations
 
 import difflib
+import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, NoReturn, Self, TypeVar
 
 import pyarrow as pa
 
 from indextables.config.values import parse_size
 from indextables.errors import InvalidInputError, QuerySyntaxError
+from indextables.metrics import METRICS, Sample
 from indextables.model.predicate import Literal, Predicate, parse_among
 from indextables.model.predicate.tokens import SIGNS, Cursor, Reader, Token, word_end
 from indextables.model.report import Report
@@ -35,6 +37,7 @@ INDEX_WORDS = ("INDEXTABLES", "INDEXTABLE", "TANTIVY4SPARK")
 DESCRIBE_WORDS = ("DESCRIBE", "DESC")
 """Spellings of one keyword, as in Spark."""
 MAX_NUMBER = (1 << 63) - 1
+R = TypeVar("R")
 _LIKENESS = 0.65
 _LISTED = 25
 """Above this number of alternatives an error names only the nearest."""
@@ -370,6 +373,13 @@ class Session:
     def open(self, table: TableReference) -> Table:
         """Open the table at its newest version."""
         return Table.open(self.path(table), options=self.options)
+
+    def on_every_executor(self, work: Callable[[list[Sample]], R]) -> list[tuple[str, str, R]]:
+        """Run work in this process and on every executor, each time with the metrics there.
+
+        Results come with the executor and its host. Outside of a cluster there is the driver only.
+        """
+        return [("driver", socket.gethostname(), work(METRICS.samples()))]
 
     # The verbs that can take long: a session with workers at hand lets these do the work.
 

@@ -96,6 +96,10 @@ class DatabricksSettings(SettingsGroup, frozen=True):
 
     workspace_url: str | None = setting("databricks.workspaceUrl", text(), None, "Address of the workspace.")
     api_token: str | None = setting("databricks.apiToken", text(), None, "Token for its API.", secret=True)
+    client_id: str | None = setting("databricks.clientId", text(), None, "OAuth client, instead of a token.")
+    client_secret: str | None = setting(
+        "databricks.clientSecret", text(), None, "Secret of the OAuth client.", secret=True
+    )
     refresh_buffer_minutes: int | None = setting(
         "databricks.credential.refreshBuffer.minutes",
         integer(0),

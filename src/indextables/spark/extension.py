@@ -46,8 +46,9 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.types import StructType
 
 from indextables.commands import Command, Session, TableName, parse
-from indextables.commands.statement import TableReference
+from indextables.commands.statement import R, TableReference
 from indextables.errors import IndexTablesError, InvalidInputError, UnsupportedError, nearest, show_value
+from indextables.metrics import Sample
 from indextables.model.predicate import Predicate
 from indextables.model.predicate.tokens import (
     block_comment_end,
@@ -65,6 +66,7 @@ from indextables.spark import upkeep
 from indextables.spark.catalog import native_rows, session_answer
 from indextables.spark.compat import pack_read
 from indextables.spark.error_texts import error_document
+from indextables.spark.executors import executors, run_on_executors
 from indextables.spark.functions import register_bucket_functions, register_table_functions
 from indextables.spark.jvm import PACKAGE, java_classes
 from indextables.spark.requests import (
@@ -413,6 +415,12 @@ class SparkStatements(Session):
         if not full:
             return super().verify(table, full=False)
         return upkeep.verify(self._spark, self.path(table), full=True, options=self.options)
+
+    def on_every_executor(self, work: Callable[[list[Sample]], R]) -> list[tuple[str, str, R]]:
+        chosen = executors(self._spark)
+        found = run_on_executors(self._spark, chosen, work) if chosen else []
+        there = [(executor.id, executor.host, result) for executor, result in found]
+        return [*super().on_every_executor(work), *there]
 
     @property
     def _spark(self) -> SparkSession:

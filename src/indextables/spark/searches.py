@@ -29,6 +29,7 @@ from indextables.query.aggregate.state import merged
 from indextables.query.explain import ScanReport, SplitReport, scan_report, split_reports
 from indextables.query.plan import ScanPlan, json_columns, output_columns, plan_scan
 from indextables.query.task import ScanTask
+from indextables.spark.executors import executors, preferred_locations
 from indextables.spark.reads import engine_of
 from indextables.spark.schemas import readable
 from indextables.spark.settings import check_workers, has_jvm, source_options, with_session
@@ -213,10 +214,21 @@ def on_splits(spark: SparkSession, plan: ScanPlan, work: Callable[[ScanTask], T]
     if len(plan.splits) <= DRIVER_SPLITS:
         return [work(ScanTask(plan))]
     at_once = spark.sparkContext.defaultParallelism if has_jvm(spark) else None
-    per_task, most = read.splits_per_task, read.max_splits_per_task
-    groups = task_groups(plan.splits, per_task=per_task, most=most, searching=True, parallelism=at_once)
-    parts = [plan.with_splits(group) for group in groups]
-    return on_workers(spark, [pickle.dumps(part) for part in parts], _Work(work))
+    cut = partial(task_groups, per_task=read.splits_per_task, most=read.max_splits_per_task, searching=True)
+    chosen = executors(spark)
+    parts: list[bytes] = []
+    locations: list[str] = []
+    # On a cluster a split goes to the same host each time, which has its index in the local cache by then.
+    places = preferred_locations([entry.path for entry in plan.splits], chosen) if chosen else []
+    for place in sorted(set(places)) or [""]:
+        splits = (
+            [entry for entry, own in zip(plan.splits, places, strict=True) if own == place] if places else plan.splits
+        )
+        share = at_once and -(-at_once // max(1, len(set(places))))
+        groups = [pickle.dumps(plan.with_splits(group)) for group in cut(splits, parallelism=share)]
+        parts += groups
+        locations += [place] * len(groups) if place else []
+    return on_workers(spark, parts, _Work(work), locations=locations)
 
 
 class _Work(Generic[T]):

@@ -25,7 +25,9 @@ from indextables.operations.merge import MergeOutcome, MergeReport, MergeTask
 from indextables.operations.purge import BATCH, PurgeReport, PurgeTask
 from indextables.operations.row_removal import DeleteOutcome, DeleteTask, VectorTask
 from indextables.operations.verify import Finding, VerifyReport, VerifyTask
+from indextables.spark.executors import run_located
 from indextables.spark.settings import check_workers, has_jvm, with_session
+from indextables.spark.worker_metrics import store_metrics
 from indextables.spark.writes import results_accumulator
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.table import Table, verify_table
@@ -66,14 +68,22 @@ class JobLabel(Struct):
                 context.setLocalProperty(key, value)  # type: ignore[arg-type]  # None takes a property away
 
 
-def on_workers(spark: SparkSession, parts: Sequence[bytes], work: Callable[[bytes], R]) -> list[R]:
-    """Run work for each part in a task of its own, and return the results in order."""
+def on_workers(
+    spark: SparkSession, parts: Sequence[bytes], work: Callable[[bytes], R], *, locations: Sequence[str] = ()
+) -> list[R]:
+    """Run work for each part in a task of its own, at its location if it has one.
+
+    The results are in the order of the parts.
+    """
+    if locations:
+        return run_located(spark, parts, locations, work)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             numbers = batch.column(0).to_pylist()
             results = [pickle.dumps(work(parts[number])) for number in numbers]
             yield pa.record_batch([pa.array(numbers, pa.int64()), pa.array(results, pa.binary())], ["part", "result"])
+        store_metrics()
 
     if not parts:
         return []

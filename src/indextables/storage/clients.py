@@ -233,15 +233,18 @@ def secrets_of(settings: StoreSettings) -> list[str]:
     aws, azure, gcp = settings.aws, settings.azure, settings.gcp
     texts = [aws.access_key, aws.secret_key, aws.session_token, azure.account_key, azure.connection_string]
     texts += [azure.sas_token, azure.bearer_token, azure.client_secret, gcp.service_account_key]
-    texts.append(settings.databricks.api_token)
+    texts += [settings.databricks.api_token, settings.databricks.client_secret]
     return [text for text in texts if text and len(text) > 3]
 
 
-def load_provider(dotted: str, settings: Mapping[str, object] | None = None) -> Callable[[], Any]:
+def load_provider(
+    dotted: str, settings: Mapping[str, object] | None = None, *, url: str | None = None
+) -> Callable[[], Any]:
     """Create the credential provider `module:Name`: a class that is instantiated, or a function.
 
     One with a parameter `settings` receives these, such as `databricks.workspaceUrl`. If there are
-    settings for one without this parameter, a log line states that they are not used.
+    settings for one without this parameter, a log line states that they are not used. One with a
+    parameter `url` receives the URL of the store.
     """
     module, colon, name = dotted.partition(":")
     if not colon:
@@ -252,11 +255,12 @@ def load_provider(dotted: str, settings: Mapping[str, object] | None = None) -> 
         message = f"The credentials provider {dotted!r} cannot be loaded: {error}"
         hint = "Give it as `module:Name`; the module must be importable wherever the store is opened."
         raise InvalidInputError(message, hint=hint, key="aws.credentialsProviderClass") from error
-    if _takes_settings(attribute):
-        told: dict[str, Any] = {"settings": dict(settings or {})}
-    else:
-        told = {}
-    if settings and not told:
+    told: dict[str, Any] = {}
+    if _takes(attribute, "settings"):
+        told["settings"] = dict(settings or {})
+    if url is not None and _takes(attribute, "url"):
+        told["url"] = url
+    if settings and "settings" not in told:
         say_unread(settings, f"{dotted} has no parameter `settings`")
     if isinstance(attribute, type):
         return _make_provider(attribute, told, dotted)
@@ -279,9 +283,9 @@ def _make_provider(provider: Callable[..., Any], told: Mapping[str, Any], dotted
         raise InvalidInputError(message, key="aws.credentialsProviderClass") from None
 
 
-def _takes_settings(provider: Callable[..., Any]) -> bool:
+def _takes(provider: Callable[..., Any], name: str) -> bool:
     try:
-        return "settings" in inspect.signature(provider).parameters
+        return name in inspect.signature(provider).parameters
     except (TypeError, ValueError):  # it is not written in Python, and does not say
         return False
 
@@ -297,7 +301,7 @@ def _s3(place: Location, settings: StoreSettings) -> ObjectStore:
     aws, config = settings.aws, s3_config(place, settings.aws)
     provider: Any = None
     if aws.credentials_provider_class:
-        provider = load_provider(aws.credentials_provider_class, settings.databricks.given())
+        provider = load_provider(aws.credentials_provider_class, settings.databricks.given(), url=place.url)
     elif not aws.access_key and (profile := find_profile(os.environ)):
         provider = profile
         if not (aws.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import resource
+import sys
 import time
 import zlib
 from collections.abc import Iterator
@@ -104,6 +105,9 @@ def test_a_state_with_an_odd_number_is_none(path: str, digits: str) -> None:
 @pytest.mark.parametrize("line", DEEP)
 def test_deep_json_in_a_version(path: str, line: str, depth: int) -> None:
     Path(path, version_path(2)).write_text(line % ("[" * depth + "]" * depth))
+    if depth == 2_000 and sys.version_info >= (3, 14):  # which reads JSON that deep
+        assert Table.open(path).version == 2
+        return
     with pytest.raises(BadFileError, match=r"0000000000000000002\.json"):
         Table.open(path)
 

@@ -38,6 +38,7 @@ from indextables.spark.schemas import SparkBatches, path_in
 from indextables.spark.source.answers import AnswerSize, PushedAggregation, answer_size, as_stream, check_sum
 from indextables.spark.source.filters import PLACE, MatchColumns
 from indextables.spark.source.options import ReadRequest, SourceOptions
+from indextables.spark.worker_metrics import store_metrics
 from indextables.splits.read.table_split import SplitEntry
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import Store
@@ -255,6 +256,7 @@ class TableReader(DataSourceReader):
         """Yield the rows of a group. Spark turns an empty list of partitions into an empty one."""
         if isinstance(partition, SplitGroup):
             yield from self._conformed(partition, worker_store(plan_of(partition.scan).spec))
+            store_metrics()
             keep_modules()
 
     def size(self) -> AnswerSize:

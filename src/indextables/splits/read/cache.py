@@ -40,6 +40,7 @@ from msgspec import Struct
 
 from indextables.config.splits import SplitCacheSettings
 from indextables.errors import RefusedError, StorageError
+from indextables.metrics import METRICS
 
 T = TypeVar("T")
 
@@ -422,6 +423,8 @@ class SplitCache:
         with self._lock:
             self.hits += hits
             self.misses += misses
+        METRICS.count("split_cache_hits_total", str(self.directory), by=hits)
+        METRICS.count("split_cache_misses_total", str(self.directory), by=misses)
 
     def added(self, key: str, count: int) -> None:
         """Record that an entry grew. Occasionally evicts other entries."""
