@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from indextables.spark.executors import Executor, preferred_locations
+from indextables.spark.executors import Executor, choose_locations
 from tests.spark.programs import run_program
 from tests.support.places import StorePlace
 
@@ -66,10 +66,10 @@ def test_prewarmed_executors_read_nothing_from_the_store(s3_place: StorePlace, t
 def test_a_split_prefers_one_host_and_keeps_it_when_others_come() -> None:
     paths = [f"splits/split-{number}.split" for number in range(400)]
     two = [Executor("0", "a"), Executor("1", "a"), Executor("2", "b")]
-    before = preferred_locations(paths, two)
-    after = preferred_locations(paths, [*two, Executor("3", "c")])
+    before = choose_locations(paths, two)
+    after = choose_locations(paths, [*two, Executor("3", "c")])
     assert set(before) == {"a", "b"} and set(after) == {"a", "b", "c"}
     assert all(new in (old, "c") for old, new in zip(before, after, strict=True))
     assert min(after.count(host) for host in "abc") > 80
-    one_host = preferred_locations(paths, two[:2])
+    one_host = choose_locations(paths, two[:2])
     assert set(one_host) == {"executor_a_0", "executor_a_1"}

@@ -102,7 +102,7 @@ def run_on_executors(
     return sorted(found.values(), key=lambda each: each[0])
 
 
-def preferred_locations(paths: Sequence[str], chosen: Sequence[Executor]) -> list[str]:
+def choose_locations(paths: Sequence[str], chosen: Sequence[Executor]) -> list[str]:
     """Return where each split should be read: always at the same host, or executor if there is one host only.
 
     The choice depends on the path and on the hosts alone (rendezvous hashing), so a host that comes or goes moves only the

@@ -29,7 +29,7 @@ from indextables.query.aggregate.state import merged
 from indextables.query.explain import ScanReport, SplitReport, scan_report, split_reports
 from indextables.query.plan import ScanPlan, json_columns, output_columns, plan_scan
 from indextables.query.task import ScanTask
-from indextables.spark.executors import executors, preferred_locations
+from indextables.spark.executors import executors, choose_locations
 from indextables.spark.reads import engine_of
 from indextables.spark.schemas import readable
 from indextables.spark.settings import check_workers, has_jvm, source_options, with_session
@@ -219,7 +219,7 @@ def on_splits(spark: SparkSession, plan: ScanPlan, work: Callable[[ScanTask], T]
     parts: list[bytes] = []
     locations: list[str] = []
     # On a cluster a split goes to the same host each time, which has its index in the local cache by then.
-    places = preferred_locations([entry.path for entry in plan.splits], chosen) if chosen else []
+    places = choose_locations([entry.path for entry in plan.splits], chosen) if chosen else []
     for place in sorted(set(places)) or [""]:
         splits = (
             [entry for entry, own in zip(plan.splits, places, strict=True) if own == place] if places else plan.splits

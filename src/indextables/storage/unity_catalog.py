@@ -68,11 +68,11 @@ class UnityCatalogCredentials:
             answer = self._ask("PATH_READ_WRITE")
         except PermissionError:
             if not self._may_fall_back:
-                raise self._refused("PATH_READ_WRITE") from None
+                raise self._refusal_error("PATH_READ_WRITE") from None
             try:
                 answer = self._ask("PATH_READ")
             except PermissionError:
-                raise self._refused("PATH_READ") from None
+                raise self._refusal_error("PATH_READ") from None
         keys = answer.get("aws_temp_credentials")
         if not keys:
             raise StorageError(
@@ -127,7 +127,7 @@ class UnityCatalogCredentials:
             time.sleep(min(0.1 * 2**attempt, 5))
         raise StorageError(f"The request to {self._workspace}{path} failed: {reason}.", url=self._url)
 
-    def _refused(self, operation: str) -> StorageError:
+    def _refusal_error(self, operation: str) -> StorageError:
         return StorageError(
             f"{self._workspace} refused {operation} credentials for {self._url}.",
             hint="Grant the principal EXTERNAL USE LOCATION on the external location.",

@@ -285,7 +285,7 @@ STATEMENTS = (
         "storage_stats",
         ("DESCRIBE INDEXTABLES STORAGE STATS", "describe indextable storage stats;"),
         DescribeStorageStats(),
-        "table_path s, store s, verb s, requests l, failures l, bytes l, seconds d",
+        "table_path s, store s, verb s, requests l, failures l, bytes l, seconds d, executor s, host s",
         "DESCRIBE INDEXTABLES STORAGE",
         ("expected STATS, found the end",),
     ),
