@@ -174,14 +174,14 @@ def _cache_settings(session: Session) -> SplitCacheSettings:
 def describe_disk_cache(settings: SplitCacheSettings, samples: list[Sample]) -> dict[str, Any]:
     """Return what the disk cache of this machine holds, and how often processes found something in it."""
     usage = SplitCache.of(settings).usage()
-    told = {"hits": 0, "misses": 0}
+    counts = {"hits": 0, "misses": 0}
     for sample in samples:
         name = sample.name.removeprefix(f"{PREFIX}split_cache_").removesuffix("_total")
-        if name in told and sample.labels["directory"] == usage.directory:
-            told[name] += int(sample.value)
-    reads = sum(told.values())
-    rate = told["hits"] / reads if reads else 0.0
-    return {"bytes": usage.bytes, "splits": usage.splits, **told, "hit_rate": rate}
+        if name in counts and sample.labels["directory"] == usage.directory:
+            counts[name] += int(sample.value)
+    reads = sum(counts.values())
+    rate = counts["hits"] / reads if reads else 0.0
+    return {"bytes": usage.bytes, "splits": usage.splits, **counts, "hit_rate": rate}
 
 
 def flush_disk_cache(settings: SplitCacheSettings, _samples: list[Sample]) -> dict[str, Any]:

@@ -49,8 +49,8 @@ def executors(spark: SparkSession) -> list[Executor]:
     """
     if not has_jvm(spark) or str(spark.sparkContext.master).startswith("local["):
         return []
-    told = list(java_classes(spark).call("Executors", "of", spark._jsparkSession))
-    return sorted(Executor(*each) for each in zip(told[::2], told[1::2], strict=True))
+    found = list(java_classes(spark).call("Executors", "of", spark._jsparkSession))
+    return sorted(Executor(*each) for each in zip(found[::2], found[1::2], strict=True))
 
 
 def run_located(

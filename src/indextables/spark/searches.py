@@ -29,7 +29,7 @@ from indextables.query.aggregate.state import merged
 from indextables.query.explain import ScanReport, SplitReport, scan_report, split_reports
 from indextables.query.plan import ScanPlan, json_columns, output_columns, plan_scan
 from indextables.query.task import ScanTask
-from indextables.spark.executors import executors, choose_locations
+from indextables.spark.executors import choose_locations, executors
 from indextables.spark.reads import engine_of
 from indextables.spark.schemas import readable
 from indextables.spark.settings import check_workers, has_jvm, source_options, with_session

@@ -255,31 +255,31 @@ def load_provider(
         message = f"The credentials provider {dotted!r} cannot be loaded: {error}"
         hint = "Give it as `module:Name`; the module must be importable wherever the store is opened."
         raise InvalidInputError(message, hint=hint, key="aws.credentialsProviderClass") from error
-    told: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     if _takes(attribute, "settings"):
-        told["settings"] = dict(settings or {})
+        arguments["settings"] = dict(settings or {})
     if url is not None and _takes(attribute, "url"):
-        told["url"] = url
-    if settings and "settings" not in told:
+        arguments["url"] = url
+    if settings and "settings" not in arguments:
         say_unread(settings, f"{dotted} has no parameter `settings`")
     if isinstance(attribute, type):
-        return _make_provider(attribute, told, dotted)
+        return _make_provider(attribute, arguments, dotted)
     # Not a partial: the repr of one shows its arguments, and a token may be among them.
-    if told:
-        return lambda: attribute(**told)
+    if arguments:
+        return lambda: attribute(**arguments)
     return cast(Callable[[], Any], attribute)
 
 
-def _make_provider(provider: Callable[..., Any], told: Mapping[str, Any], dotted: str) -> Callable[[], Any]:
+def _make_provider(provider: Callable[..., Any], arguments: Mapping[str, Any], dotted: str) -> Callable[[], Any]:
     try:
-        made: Callable[[], Any] = provider(**told)
+        made: Callable[[], Any] = provider(**arguments)
         return made
     except Exception as error:  # noqa: BLE001 - somebody else's code
         shown = str(error)
-        for value in sorted(map(str, told.get("settings", {}).values()), key=len, reverse=True):
+        for value in sorted(map(str, arguments.get("settings", {}).values()), key=len, reverse=True):
             shown = shown.replace(value, "<hidden>") if len(value) > 3 else shown
         message = f"The credentials provider {dotted!r} failed: {type(error).__name__}: {shown}"
-        # The cause would show what it was told.
+        # The cause would show what it was arguments.
         raise InvalidInputError(message, key="aws.credentialsProviderClass") from None
 
 
