@@ -58,7 +58,8 @@ spark: $(if $(filter $(VERSION),$(OTHER_SPARKS)),$(VENV)/spark-$(VERSION)/.ready
 TESTS ?= tests/spark
 test-spark: TEST_PYTHON := $(if $(filter $(VERSION),$(OTHER_SPARKS)),$(VENV)/spark-$(VERSION)/bin/python)
 test-spark: spark ## the Spark tests with VERSION=4.0|4.1|4.2|4.3; TESTS=tests/spark/test_x.py picks some
-	@$(PYTEST) -m "not slow" $(NO_HANG) $(TESTS)
+	@rm -f $(VENV)/spark-$(VERSION).jsonl
+	@export SPARK_TEST_RESULTS=$(abspath $(VENV))/spark-$(VERSION).jsonl; $(PYTEST) -m "not slow" $(NO_HANG) $(TESTS)
 
 RESOLUTION ?= highest
 DEPS := $(VENV)/deps-$(RESOLUTION)

