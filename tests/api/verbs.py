@@ -226,7 +226,7 @@ READS = {
     "Python": _names(
         "AddAction __version__ errors open_table sql Table "
         "Table.admin Table.aggregate Table.alter Table.cache_stats Table.changes Table.component_sizes Table.count "
-        "Table.explain Table.files Table.head Table.history Table.inspect Table.invalidate_cache Table.metadata "
+        "Table.explain Table.files Table.handle Table.head Table.history Table.inspect Table.invalidate_cache Table.metadata "
         "Table.metrics Table.open Table.partition_columns Table.path Table.plot Table.prewarm Table.protocol "
         "Table.refresh Table.scan Table.scan_polars Table.schema Table.search Table.search_page Table.settings "
         "Table.skipped_files Table.state Table.tags Table.to_dict Table.to_duckdb Table.to_pandas "

@@ -8,6 +8,7 @@ rules of `tests.torture.rules` are the other half of the catalogue: each is swit
 from __future__ import annotations
 
 import argparse
+import ast
 import importlib
 import inspect
 import json
@@ -36,7 +37,10 @@ class MissingTargetError(Exception):
 
 
 class Bug(Struct, frozen=True):
-    """What is replaced in the source of one function, and the tests that must fail then."""
+    """What is replaced in the source of one function, and the tests that must fail then.
+
+    The source is compared as `ast.unparse` writes it, so that line breaks and quotes do not matter.
+    """
 
     kind: str
     function: str
@@ -51,13 +55,14 @@ class Bug(Struct, frozen=True):
         kind = owner.__dict__.get(name) if isinstance(owner, type) else None
         plain = getattr(kind, "__func__", kind) or getattr(owner, name)
         plain = getattr(plain, "func", None) or getattr(plain, "fget", None) or inspect.unwrap(plain)
-        source = textwrap.dedent(inspect.getsource(plain))
-        if source.count(self.old) != 1:
-            raise MissingTargetError(f"{self.function} holds {self.old!r} {source.count(self.old)} times, not once")
+        source = ast.unparse(ast.parse(textwrap.dedent(inspect.getsource(plain))))
+        old, new = self.old.replace('"', "'"), self.new.replace('"', "'")
+        if source.count(old) != 1:
+            raise MissingTargetError(f"{self.function} holds {old!r} {source.count(old)} times, not once:\n{source}")
         space = dict(vars(module)) if isinstance(owner, type) else vars(module)
         before = vars(module).get(name)
         exec(
-            compile("from __future__ import annotations\n" + source.replace(self.old, self.new), "planted", "exec"),
+            compile("from __future__ import annotations\n" + source.replace(old, new), "planted", "exec"),
             space,
         )
         planted = space[name]
@@ -106,7 +111,7 @@ BUGS: dict[str, Bug] = {
         VECTOR_TESTS,
     ),
     "V2": Bug(
-        "vector arithmetic", f"{DELETION_VECTOR}:_decoded", "(key << 16) + low", "(key << 15) + low", VECTOR_TESTS
+        "vector arithmetic", f"{DELETION_VECTOR}:_decode", "(key << 16) + low", "(key << 15) + low", VECTOR_TESTS
     ),
     "V3": Bug(
         "vector arithmetic",
@@ -145,28 +150,28 @@ BUGS: dict[str, Bug] = {
     # Pruning, and nulls.
     "P1": Bug(
         "pruning",
-        f"{PRUNING}:_Possible._decided",
+        f"{PRUNING}:_Possible._decide",
         "_every if isinstance(tree, And) is outcome else _any",
         "_every",
         PRUNING_TESTS,
     ),
     "P2": Bug(
         "pruning",
-        f"{PRUNING}:_Possible._decided",
-        "self._decided(tree.child, not outcome)",
-        "~self._decided(tree.child, outcome)",
+        f"{PRUNING}:_Possible._decide",
+        "self._decide(tree.child, not outcome)",
+        "~self._decide(tree.child, outcome)",
         PRUNING_TESTS,
     ),
     "P3": Bug(
         "null handling",
-        f"{PRUNING}:_Possible._decided",
-        "isinstance(tree, IsNull) is outcome else",
-        "isinstance(tree, IsNull) else",
+        f"{PRUNING}:_Possible._decide",
+        "if isinstance(tree, IsNull) is outcome:",
+        "if isinstance(tree, IsNull):",
         PRUNING_TESTS,
     ),
     "P4": Bug("null handling", f"{PRUNING}:all_match", " | possible.null(bound)", "", PRUNING_TESTS),
-    "P5": Bug("pruning", f"{PRUNING}:_certain_bounds", "pair if agrees else (None, None)", "pair", PRUNING_TESTS),
-    "P6": Bug("null handling", f"{PRUNING}:_Possible._decided", " & column_range.can_value", "", PRUNING_TESTS),
+    "P5": Bug("pruning", f"{PRUNING}:_certain_bounds", "if agrees:", "if True:", PRUNING_TESTS),
+    "P6": Bug("null handling", f"{PRUNING}:_Possible._decide", " & column_range.can_value", "", PRUNING_TESTS),
     "P7": Bug("pruning", f"{PRUNING}:_mask", "mask[rows] = True", "mask[rows[:-1]] = True", PRUNING_TESTS),
     # Rules of conflicts.
     "K1": Bug(
@@ -186,14 +191,14 @@ BUGS: dict[str, Bug] = {
     "K3": Bug(
         "conflict rules",
         f"{CONFLICTS}:_others_of_version",
-        "doubled=intent.adds & theirs.added",
+        "doubled=intent.adds & theirs.added_paths",
         "doubled=frozenset()",
         CONFLICT_TESTS,
     ),
     "K4": Bug(
         "conflict rules",
         f"{CONFLICTS}:_others_of_version",
-        "intent.adds & theirs.removed if is_purge else frozenset()",
+        "intent.adds & theirs.removed_paths if is_purge else frozenset()",
         "frozenset()",
         CONFLICT_TESTS,
     ),
@@ -271,7 +276,7 @@ BUGS: dict[str, Bug] = {
     "D2": Bug(
         "cover proofs",
         "indextables.log.cleaning:Cleaner._still_covered",
-        "all(info is not None and is_same_object(info, listed) for info, listed in found)",
+        "all((info is not None and is_same_object(info, listed) for info, listed in found))",
         "True",
         (f"{TABLE}/test_removed_tables.py", f"{LOG}/test_cleaning.py"),
     ),
