@@ -1,1 +1,3 @@
-"""Benchmarks: each against its peers in the same run, as ratios; `make bench` prints tables and writes JSON."""
+"""Benchmarks: each against its peers in the same run, as ratios; `make bench` prints tables and
+writes JSON.
+"""

@@ -1,8 +1,10 @@
-"""Where the time of a search goes: `python -m bench.anatomy` measures, and draws the pictures of docs/explain/speed.md.
+"""Where the time of a search goes: `python -m bench.anatomy` measures, and draws the pictures of
+docs/explain/speed.md.
 
-Warm: 200 words by turns over one split, the steps of each search timed where they begin and end, and what tantivy alone takes
-for them. Cold: one search over 20 splits of a store that takes 30 ms a request; every request is drawn when it came.
-Layouts: the rows as Parquet in row groups and pages of several sizes. The figures go into the page, between its marks.
+Warm: 200 words by turns over one split, the steps of each search timed where they begin and end,
+and what tantivy alone takes for them. Cold: one search over 20 splits of a store that takes 30 ms a
+request; every request is drawn when it came. Layouts: the rows as Parquet in row groups and pages
+of several sizes. The figures go into the page, between its marks.
 """
 
 from __future__ import annotations
@@ -89,7 +91,9 @@ def warm(table: Table, words: Sequence[str]) -> dict[str, dict[str, float]]:
         query.__exit__(None, None, None)
 
     def decoder(*args: Any, **kwargs: Any) -> Any:
-        return SimpleNamespace(read_all=watch.around("decode", open_parquet(*args, **kwargs).read_all))
+        return SimpleNamespace(
+            read_all=watch.around("decode", open_parquet(*args, **kwargs).read_all)
+        )
 
     for name, step in names.items():
         setattr(split_search, name, watch.around(step, before[name]))
@@ -104,7 +108,9 @@ def warm(table: Table, words: Sequence[str]) -> dict[str, dict[str, float]]:
 
 
 def tantivy_alone(table: Table, words: Sequence[str]) -> float:
-    """The median milliseconds of tantivy's own search for the best 10 of each word: no search over it can take less."""
+    """The median milliseconds of tantivy's own search for the best 10 of each word: no search over
+    it can take less.
+    """
     (entry,) = table._task().plan.splits
     split = table._task().open(entry)
     column = split.mapping.find("message")
@@ -113,7 +119,9 @@ def tantivy_alone(table: Table, words: Sequence[str]) -> float:
     with split.open_index([column.field], norms=True) as view:
         searcher = view.index.searcher()
         for word in words:
-            query = tantivy.Query.term_query(view.index.schema, column.field, word, index_option="freq")
+            query = tantivy.Query.term_query(
+                view.index.schema, column.field, word, index_option="freq"
+            )
             started = time.perf_counter()
             _ = searcher.search(query, limit=10, count=False).hits
             taken.append((time.perf_counter() - started) * 1000)
@@ -133,14 +141,20 @@ LAYOUTS: dict[str, dict[str, int]] = {
 
 
 def layouts(data: pa.Table, folder: str) -> dict[str, dict[str, float]]:
-    """Size, and CPU milliseconds of reading everything and of one column of numbers, of the same rows in several layouts."""
+    """Size, and CPU milliseconds of reading everything and of one column of numbers, of the same
+    rows in several layouts.
+    """
     words = ["day", "level", "service", "host", "status"]
     files = {}
     for n, (name, layout) in enumerate(LAYOUTS.items()):
         files[name] = f"{folder}/{n}.parquet"
         large = layout["row_group_size"] > 8_192
         dictionary = [*words, "latency_ms"] if large else words
-        options: dict[str, Any] = {"compression": "zstd", "compression_level": 1, "write_page_index": True}
+        options: dict[str, Any] = {
+            "compression": "zstd",
+            "compression_level": 1,
+            "write_page_index": True,
+        }
         pq.write_table(data, files[name], use_dictionary=dictionary, **options, **layout)
     taken: dict[str, dict[str, list[float]]] = {name: {"all": [], "one": []} for name in files}
     for _ in range(5):
@@ -150,7 +164,10 @@ def layouts(data: pa.Table, folder: str) -> dict[str, dict[str, float]]:
                 pq.read_table(file, columns=columns, use_threads=False, pre_buffer=False)
                 taken[name][what].append((time.process_time() - started) * 1000)
     return {
-        name: {"MB": Path(file).stat().st_size / 1e6, **{w: float(np.median(t)) for w, t in taken[name].items()}}
+        name: {
+            "MB": Path(file).stat().st_size / 1e6,
+            **{w: float(np.median(t)) for w, t in taken[name].items()},
+        }
         for name, file in files.items()
     }
 
@@ -170,7 +187,9 @@ def _medians(table: Table, words: Sequence[str], watch: Stopwatch) -> dict[str, 
 
 
 def cold(data: pa.Table) -> list[dict[str, Any]]:
-    """The requests of a first search, in milliseconds from its start: opening the table, then the search."""
+    """The requests of a first search, in milliseconds from its start: opening the table, then the
+    search.
+    """
     with SlowStore() as store, tempfile.TemporaryDirectory() as folder:
         table = Table.create(store.url, schema=SCHEMA, options={**OPTIONS, **store.options})
         size = data.num_rows // SPLITS
@@ -185,17 +204,28 @@ def cold(data: pa.Table) -> list[dict[str, Any]]:
         fresh.search("message:timeout", limit=10, columns=COLUMNS)
         done, cpu = (time.monotonic() - started) * 1000, (time.process_time() - cpu) * 1000
         requests = [
-            {**r, "at": (r["at"] - started) * 1000, "kind": "splits" if ".split" in r["key"] else "log"}
+            {
+                **r,
+                "at": (r["at"] - started) * 1000,
+                "kind": "splits" if ".split" in r["key"] else "log",
+            }
             for r in store.requests()
         ]
-        return [*requests, {"at": opened, "kind": "opened"}, {"at": done, "kind": "done", "cpu": cpu}]
+        return [
+            *requests,
+            {"at": opened, "kind": "opened"},
+            {"at": done, "kind": "done", "cpu": cpu},
+        ]
 
 
 def warm_table(figures: dict[str, dict[str, float]], alone: float) -> str:
     """Steps in milliseconds, with the least that each can take."""
     limits = {"find": f"tantivy alone: {alone:.2f}", "open": "0: it stays open", "read": "0"}
     limits |= {"decode": "pyarrow alone; 0 for pages that are in memory"}
-    lines = [f"| step, median ms of {WORDS} words over {ROWS:,} rows | first | again | limit |", "|---|---:|---:|---|"]
+    lines = [
+        f"| step, median ms of {WORDS} words over {ROWS:,} rows | first | again | limit |",
+        "|---|---:|---:|---|",
+    ]
     for step, name in [*STEPS.items(), ("rest", REST), ("total", "**all**")]:
         first, again = (figures[turn][step] for turn in ("first", "again"))
         lines.append(f"| {name} | {first:.2f} | {again:.2f} | {limits.get(step, '')} |")
@@ -204,12 +234,19 @@ def warm_table(figures: dict[str, dict[str, float]], alone: float) -> str:
 
 def cold_table(requests: Sequence[dict[str, Any]]) -> str:
     """Requests and milliseconds, with what the latency alone takes."""
-    opened, done = (next(r["at"] for r in requests if r["kind"] == kind) for kind in ("opened", "done"))
+    opened, done = (
+        next(r["at"] for r in requests if r["kind"] == kind) for kind in ("opened", "done")
+    )
     cpu = next(r["cpu"] for r in requests if r["kind"] == "done")
     lines = ["| | requests | one after the other | ms | limit |", "|---|---:|---:|---:|---|"]
-    for name, kind, took in (("open the table", "log", opened), ("top 10 of a word", "splits", done - opened)):
+    for name, kind, took in (
+        ("open the table", "log", opened),
+        ("top 10 of a word", "splits", done - opened),
+    ):
         asked = [
-            {"key": r["key"] if kind == "splits" else "", "at": r["at"] / 1000} for r in requests if r["kind"] == kind
+            {"key": r["key"] if kind == "splits" else "", "at": r["at"] / 1000}
+            for r in requests
+            if r["kind"] == kind
         ]
         turns = min(rounds(asked), int(took // LATENCY_MS))
         limit = f"{turns} x {LATENCY_MS} ms = {turns * LATENCY_MS}"
@@ -220,15 +257,23 @@ def cold_table(requests: Sequence[dict[str, Any]]) -> str:
 
 def layout_table(figures: dict[str, dict[str, float]]) -> str:
     """What each layout takes."""
-    lines = ["| layout | MB | read all, CPU ms | one column of numbers, CPU ms |", "|---|---:|---:|---:|"]
-    lines += [f"| {name} | {f['MB']:.1f} | {f['all']:.0f} | {f['one']:.0f} |" for name, f in figures.items()]
+    lines = [
+        "| layout | MB | read all, CPU ms | one column of numbers, CPU ms |",
+        "|---|---:|---:|---:|",
+    ]
+    lines += [
+        f"| {name} | {f['MB']:.1f} | {f['all']:.0f} | {f['one']:.0f} |"
+        for name, f in figures.items()
+    ]
     return "\n".join(lines) + "\n"
 
 
 def fill(mark: str, text: str) -> None:
     """Put a table into the page, between its marks."""
     page = PAGE.read_text("utf-8")
-    PAGE.write_text(re.sub(_BETWEEN.format(mark), lambda _: f"\n{text}\n", page, flags=re.S), "utf-8")
+    PAGE.write_text(
+        re.sub(_BETWEEN.format(mark), lambda _: f"\n{text}\n", page, flags=re.S), "utf-8"
+    )
 
 
 def bars(figures: dict[str, dict[str, float]]) -> str:
@@ -241,7 +286,9 @@ def bars(figures: dict[str, dict[str, float]]) -> str:
         parts.append(f'<text x="10" y="{y + 20}">{turn}</text>')
         for colour, step in zip(COLOURS, [*STEPS, "rest"], strict=True):
             width = steps[step] * scale
-            parts.append(f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="30" fill="{colour}"/>')
+            parts.append(
+                f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="30" fill="{colour}"/>'
+            )
             x += width
         parts.append(f'<text x="{x + 8:.1f}" y="{y + 20}">{steps["total"]:.2f} ms</text>')
     for n, (colour, name) in enumerate(zip(COLOURS, names, strict=True)):
@@ -262,10 +309,14 @@ def timeline(requests: Sequence[dict[str, Any]]) -> str:
     for n, request in enumerate(asked):
         x, width = 90 + request["at"] * scale, LATENCY_MS * scale
         colour = colours[request["kind"]]
-        parts.append(f'<rect x="{x:.1f}" y="{30 + n * 5}" width="{width:.1f}" height="4" fill="{colour}"/>')
+        parts.append(
+            f'<rect x="{x:.1f}" y="{30 + n * 5}" width="{width:.1f}" height="4" fill="{colour}"/>'
+        )
     for name, at in marks.items():
         x = 90 + at * scale
-        parts.append(f'<line x1="{x:.1f}" y1="22" x2="{x:.1f}" y2="{height}" stroke="#8b95a1" stroke-dasharray="3 3"/>')
+        parts.append(
+            f'<line x1="{x:.1f}" y1="22" x2="{x:.1f}" y2="{height}" stroke="#8b95a1" stroke-dasharray="3 3"/>'
+        )
         parts.append(f'<text x="{x - 4:.1f}" y="16" text-anchor="end">{name} {at:.0f} ms</text>')
     parts.append(
         f'<text x="10" y="44" fill="{COLOURS[1]}">log</text><text x="10" y="64" fill="{COLOURS[0]}">splits</text>'

@@ -1,9 +1,11 @@
-"""The same questions to an older commit and to this one, by turns in one sitting: `python -m bench.before_after ede4a96`.
+"""The same questions to an older commit and to this one, by turns in one sitting: `python -m
+bench.before_after ede4a96`.
 
-The older commit is checked out into a folder of its own and runs with the libraries of this environment. Each side is a
-process that waits for its turn; both get the same rows and words, and must give the same answers. CPU time of the whole
-process, medians (the least for what is done a few times); a ratio above LIMIT (1.05) is told as missed. ROWS (200,000) and
-WORDS (200) make it smaller.
+The older commit is checked out into a folder of its own and runs with the libraries of this
+environment. Each side is a process that waits for its turn; both get the same rows and words, and
+must give the same answers. CPU time of the whole process, medians (the least for what is done a few
+times); a ratio above LIMIT (1.05) is told as missed. ROWS (200,000) and WORDS (200) make it
+smaller.
 """
 
 from __future__ import annotations
@@ -120,12 +122,19 @@ class Side:
         environment = {**os.environ, "PYTHONPATH": str(source / "src"), "TMPDIR": str(folder)}
         command = [sys.executable, "-c", _SIDE, str(folder), str(rows)]
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=folder
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+            cwd=folder,
         )
         self._line()
 
     def ask(self, what: str, given: list[Any]) -> tuple[list[float], list[float], list[Any]]:
-        """Milliseconds of the process and of the thread that was asked, and answers of one kind of question."""
+        """Milliseconds of the process and of the thread that was asked, and answers of one kind of
+        question.
+        """
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps([what, given]) + "\n")
         self._process.stdin.flush()
@@ -156,11 +165,19 @@ def older(commit: str, folder: Path) -> Iterator[Path]:
 
 
 def compare(
-    report: Report, what: str, sides: dict[str, Side], given: list[Any], *, least: bool = False, beside: bool = False
+    report: Report,
+    what: str,
+    sides: dict[str, Side],
+    given: list[Any],
+    *,
+    least: bool = False,
+    beside: bool = False,
 ) -> None:
-    """One question for everything that is given, a few at a time, each side first in turn; both must say the same.
+    """One question for everything that is given, a few at a time, each side first in turn; both
+    must say the same.
 
-    `beside` is for what goes on beside the answers: medians are of the thread that was asked, and means of everything.
+    `beside` is for what goes on beside the answers: medians are of the thread that was asked, and
+    means of everything.
     """
     taken: dict[str, list[float]] = {name: [] for name in sides}
     own: dict[str, list[float]] = {name: [] for name in sides}
@@ -171,7 +188,9 @@ def compare(
             taken[name] += times
             own[name] += own_times
         assert answers["before"] == answers["now"], f"{what}: {some} has another answer now"
-    rows: list[tuple[str, dict[str, list[float]], Any]] = [(f"{what} (CPU)", taken, min if least else np.median)]
+    rows: list[tuple[str, dict[str, list[float]], Any]] = [
+        (f"{what} (CPU)", taken, min if least else np.median)
+    ]
     if beside:
         rows = [
             (f"{what}, its own thread (CPU)", own, np.median),
@@ -186,7 +205,9 @@ def main() -> None:
     """Compare a commit (the first argument) with the working tree."""
     if len(sys.argv) != 2:
         raise SystemExit("name the older commit: python -m bench.before_after ede4a96")
-    report = Report("before_after", {"rows": ROWS, "words": WORDS, "files": FILES, "commits": COMMITS})
+    report = Report(
+        "before_after", {"rows": ROWS, "words": WORDS, "files": FILES, "commits": COMMITS}
+    )
     data = pa.Table.from_batches(log_lines(ROWS))
     vocabulary = Vocabulary.of(data["message"])
     words = vocabulary.words()
@@ -201,7 +222,13 @@ def main() -> None:
             ends.callback(side.end)
         with report.part("search"):
             compare(report, "build", sides, [0] * 3, least=True)
-            for what in ("top 10 of a word", "top 10 of two words", "phrase", "count of a word", "newest 10"):
+            for what in (
+                "top 10 of a word",
+                "top 10 of two words",
+                "phrase",
+                "count of a word",
+                "newest 10",
+            ):
                 for time_of in (what, f"{what}, again"):
                     compare(report, time_of, sides, asked.get(what, words))
             for what in ("all hits with two columns", "terms under a search"):
@@ -210,14 +237,20 @@ def main() -> None:
         with report.part("log"):
             compare(report, "commits of 10 files", sides, [COMMITS] * 3, least=True)
             compare(report, "one commit of many files", sides, [FILES] * 3, least=True)
-            for what in ("open and list commits", "open and list many files", "one partition of many files"):
+            for what in (
+                "open and list commits",
+                "open and list many files",
+                "one partition of many files",
+            ):
                 compare(report, what, sides, [0] * (2 * TURNS), least=True)
-            # Every tenth commit calls for a checkpoint: older releases write it at once, which a median does not see, and now
-            # it is written beside the commits that follow, in whose CPU time it would be told.
+            # Every tenth commit calls for a checkpoint: older releases write it at once, which a
+            # median does not see, and now it is written beside the commits that follow, in whose
+            # CPU time it would be told.
             compare(report, "one more file on many", sides, [0] * 40, beside=True)
             compare(report, "one more file and a checkpoint", sides, [0] * TURNS, least=True)
-            # After one that writes, so that both sides prove what is there: the least of some turns would otherwise be one
-            # that writes on the side whose state is not there yet, and one that proves on the other.
+            # After one that writes, so that both sides prove what is there: the least of some turns
+            # would otherwise be one that writes on the side whose state is not there yet, and one
+            # that proves on the other.
             compare(report, "checkpoint of what has one", sides, [0] * TURNS, least=True)
     report.finish()
 

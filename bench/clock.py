@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 
 
 class Taken(NamedTuple):
-    """The time of one run: by the clock, and CPU time of all threads, in which what else the machine does plays no part."""
+    """The time of one run: by the clock, and CPU time of all threads, in which what else the
+    machine does plays no part.
+    """
 
     wall_s: float
     cpu_s: float

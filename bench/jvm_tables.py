@@ -1,10 +1,12 @@
-"""Thousands of the JVM engine's splits, now and at an older commit: `python -m bench.jvm_tables ede4a96`.
+"""Thousands of the JVM engine's splits, now and at an older commit: `python -m bench.jvm_tables
+ede4a96`.
 
 Without a commit the other side is the slow way of this one, where tantivy reads every document.
 
-The splits are copies of those of a golden table, which must lie beside the repository. Every question is the first one of a
-new process, by turns of both ways; CPU time of that process from opening the table to the answer, medians. Both ways must
-give the same rows. SPLITS (2,000), TURNS (5) and QUESTIONS (words that occur in their names) make it smaller.
+The splits are copies of those of a golden table, which must lie beside the repository. Every
+question is the first one of a new process, by turns of both ways; CPU time of that process from
+opening the table to the answer, medians. Both ways must give the same rows. SPLITS (2,000), TURNS
+(5) and QUESTIONS (words that occur in their names) make it smaller.
 """
 
 from __future__ import annotations
@@ -35,7 +37,10 @@ QUESTIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "filter by a number": ("scan", {"where": "n = 27"}),
     "filter by a text": ("scan", {"where": "level = 'ERROR'"}),
     "filter by a range": ("scan", {"where": "n > 40"}),
-    "filter by a moment": ("scan", {"where": "ts > '2026-01-12 11:51:23.000001' AND ts < '2026-01-15'"}),
+    "filter by a moment": (
+        "scan",
+        {"where": "ts > '2026-01-12 11:51:23.000001' AND ts < '2026-01-15'"},
+    ),
     "filter that fits nothing": ("scan", {"where": "n = 12345"}),
     "filter that fits nearly all": ("scan", {"where": "n > -1000"}),
     "count by a number": ("count", {"where": "n = 27"}),
@@ -49,7 +54,9 @@ QUESTIONS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def answer(table: Table, verb: str, asked: dict[str, Any]) -> Any:
-    """What a table says to a question, as something to compare: a number, or the rows without their scores."""
+    """What a table says to a question, as something to compare: a number, or the rows without their
+    scores.
+    """
     if verb == "count":
         return table.count(**asked)
     found = table.search(**asked) if verb == "search" else table.scan(**asked).read_all()
@@ -82,7 +89,9 @@ def asked_anew(way: str, path: Path, question: str, folder: Path) -> tuple[float
     }
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     command = [sys.executable, "-m", "bench.jvm_tables", way, str(path), question]
-    run = subprocess.run(command, env=environment, cwd=ROOT, check=True, capture_output=True, text=True)
+    run = subprocess.run(
+        command, env=environment, cwd=ROOT, check=True, capture_output=True, text=True
+    )
     taken, said = json.loads(run.stdout.splitlines()[-1])
     return taken, said
 
@@ -108,7 +117,9 @@ def main(commit: str | None = None) -> None:
             ends.enter_context(older(commit, folder / "older"))
         for way in (NOW, other):  # so that every library is compiled
             asked_anew(way, path, "best ten of a word", folder)
-        for question in [question for question in QUESTIONS if any(word in question for word in CHOSEN)]:
+        for question in [
+            question for question in QUESTIONS if any(word in question for word in CHOSEN)
+        ]:
             taken: dict[str, list[float]] = {NOW: [], other: []}
             with report.part(question):
                 for turn in range(TURNS):

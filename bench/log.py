@@ -15,7 +15,15 @@ import time
 from pathlib import Path
 
 from bench import log_checkpoints, log_states
-from bench.log_tables import SCHEMA, append_iceberg, create_delta, create_iceberg, create_ours, delta_action, ours
+from bench.log_tables import (
+    SCHEMA,
+    append_iceberg,
+    create_delta,
+    create_iceberg,
+    create_ours,
+    delta_action,
+    ours,
+)
 from bench.log_writer import COMMITS
 from bench.report import Report, timed_ms
 from indextables import Table
@@ -49,7 +57,12 @@ def list_many_commits(report: Report, root: Path) -> None:
         assert cold(root / "ours").files().num_rows == 10_000
 
     report.add(
-        "list 1000 commits of 10 files", timed_ms(mine), "ms", peer="delta-rs", theirs=timed_ms(theirs), at_most=0.5
+        "list 1000 commits of 10 files",
+        timed_ms(mine),
+        "ms",
+        peer="delta-rs",
+        theirs=timed_ms(theirs),
+        at_most=0.5,
     )
 
 
@@ -70,7 +83,9 @@ def commit_on_many(report: Report, root: Path, files: int) -> None:
 
     def with_delta() -> None:
         delta = DeltaTable(str(root / "delta"))
-        delta.create_write_transaction([delta_action(next(numbers))], "append", Schema.from_arrow(SCHEMA), ["day"])
+        delta.create_write_transaction(
+            [delta_action(next(numbers))], "append", Schema.from_arrow(SCHEMA), ["day"]
+        )
 
     mine_ms = timed_ms(mine)
     report.add(
@@ -82,18 +97,35 @@ def commit_on_many(report: Report, root: Path, files: int) -> None:
         at_most=0.25,
     )
     report.add(
-        f"commit one file on {files:,}", mine_ms, "ms", peer="delta-rs", theirs=timed_ms(with_delta), at_most=0.05
+        f"commit one file on {files:,}",
+        mine_ms,
+        "ms",
+        peer="delta-rs",
+        theirs=timed_ms(with_delta),
+        at_most=0.05,
     )
 
 
 def contention(report: Report, root: Path) -> None:
-    """8 processes x 25 commits, five times by turns: until the last is acknowledged, and until the processes have ended."""
+    """8 processes x 25 commits, five times by turns: until the last is acknowledged, and until the
+    processes have ended.
+    """
     taken: dict[str, list[tuple[float, float]]] = {"ours": [], "delta": []}
     for turn in range(5):
         for kind, times in taken.items():
             times.append(_seconds_of_writers(kind, root / f"{kind}-{turn}"))
-        print(json.dumps({kind: [round(seconds, 2) for seconds in times[-1]] for kind, times in taken.items()}))
-    rates = {kind: WRITERS * COMMITS / statistics.median(done for done, _ in times) for kind, times in taken.items()}
+        print(
+            json.dumps(
+                {
+                    kind: [round(seconds, 2) for seconds in times[-1]]
+                    for kind, times in taken.items()
+                }
+            )
+        )
+    rates = {
+        kind: WRITERS * COMMITS / statistics.median(done for done, _ in times)
+        for kind, times in taken.items()
+    }
     ended = {kind: statistics.median(end for _, end in times) for kind, times in taken.items()}
     report.add(
         f"{WRITERS} processes x {COMMITS} commits",
@@ -103,11 +135,19 @@ def contention(report: Report, root: Path) -> None:
         theirs=rates["delta"],
         at_least=5,
     )
-    report.add("the same, until the processes have ended", ended["ours"], "s", peer="delta-rs", theirs=ended["delta"])
+    report.add(
+        "the same, until the processes have ended",
+        ended["ours"],
+        "s",
+        peer="delta-rs",
+        theirs=ended["delta"],
+    )
 
 
 def _seconds_of_writers(kind: str, path: Path) -> tuple[float, float]:
-    """How long processes take that commit at once: until the last commit is acknowledged, and until they have ended."""
+    """How long processes take that commit at once: until the last commit is acknowledged, and until
+    they have ended.
+    """
     if kind == "ours":
         create_ours(path, [])
     else:

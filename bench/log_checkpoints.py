@@ -1,4 +1,6 @@
-"""What checkpoints cost: the commit that makes one due, the size of version files, the memory of a checkpoint by its form."""
+"""What checkpoints cost: the commit that makes one due, the size of version files, the memory of a
+checkpoint by its form.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,14 @@ def tenth_commit(report: Report, root: Path) -> None:
         tenth.append(times[-1])
         CHECKPOINTS.wait()
     mine, before = statistics.median(tenth) * 1000, statistics.median(ninth) * 1000
-    report.add("the commit that makes a checkpoint due", mine, "ms", peer="the one before", theirs=before, at_most=1.5)
+    report.add(
+        "the commit that makes a checkpoint due",
+        mine,
+        "ms",
+        peer="the one before",
+        theirs=before,
+        at_most=1.5,
+    )
 
 
 def version_file(report: Report, root: Path) -> None:
@@ -62,7 +71,9 @@ def version_file(report: Report, root: Path) -> None:
     rows = {"part": pa.array(range(40), pa.int32()), **{name: ["x"] * 40 for name in names}}
     table.append(pa.table(rows, schema=schema))
     size = (root / "_transaction_log" / f"{1:020d}.json").stat().st_size
-    report.add("version file of 40 splits of 400 columns", size / 1000, "KB", at_most=150, absolute=True)
+    report.add(
+        "version file of 40 splits of 400 columns", size / 1000, "KB", at_most=150, absolute=True
+    )
 
 
 _MEASURED = """
@@ -77,12 +88,18 @@ written = table.compact() if form == "avro" else table.checkpoint()
 figures = {"seconds": time.perf_counter() - began, "CPU seconds": time.process_time() - cpu, "opened MB": opened}
 print(json.dumps({"files": written.num_files, "written": written.written, "peak_mb": peak_mb(), "note": figures}))
 """
-"""Every file is written: an Avro state by itself would name the manifests of the one before, and add one."""
+"""Every file is written: an Avro state by itself would name the manifests of the one before, and
+add one.
+"""
 
 
 def checkpoint_memory(report: Report, root: Path, form: str, few: int, files: int) -> None:
-    """The peak of a new process that opens a large table and writes all of it down in a form, against fewer files."""
-    (fewer, _), (peak, note) = (_measured(root / str(size), root / form, form, size) for size in (few, files))
+    """The peak of a new process that opens a large table and writes all of it down in a form,
+    against fewer files.
+    """
+    (fewer, _), (peak, note) = (
+        _measured(root / str(size), root / form, form, size) for size in (few, files)
+    )
     what = f"{form} checkpoint of {files:,} files: peak memory"
     report.add(what, peak, "MB", at_most=500, absolute=True, note=note)
     report.add(what, peak, "MB", peer=f"of {few:,}", theirs=fewer, at_most=1.5)
@@ -93,7 +110,11 @@ def _measured(source: Path, root: Path, form: str, files: int) -> tuple[float, d
     with Table.open(str(root)).transaction(check_splits=False) as tx:
         tx.add(ours(files + 1))
     done = subprocess.run(
-        [sys.executable, "-c", _MEASURED, str(root), form], check=True, capture_output=True, text=True, timeout=600
+        [sys.executable, "-c", _MEASURED, str(root), form],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=600,
     )
     figures = json.loads(done.stdout)
     assert figures["written"] and figures["files"] == files + 1

@@ -1,4 +1,6 @@
-"""States against delta-rs and against themselves: listing, pruning, writing, at 100,000 and a million files."""
+"""States against delta-rs and against themselves: listing, pruning, writing, at 100,000 and a
+million files.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def file_list(files: int, *, partitions: int = PARTITIONS) -> pa.Table:
     days = pa.array([texts[n % partitions] for n in range(files)])
     offsets = pa.array(np.arange(files + 1, dtype=np.int32))
     columns: dict[str, Any] = {
-        "path": pa.array([f"day={texts[n % partitions]}/splits/split-{n:032x}.split" for n in range(files)]),
+        "path": pa.array(
+            [f"day={texts[n % partitions]}/splits/split-{n:032x}.split" for n in range(files)]
+        ),
         "partition_values": pa.MapArray.from_arrays(offsets, pa.array(["day"] * files), days),
         "size": pa.array(np.full(files, 1_000_000)),
         "modification_time": pa.array(np.full(files, 1)),
@@ -45,14 +49,18 @@ def file_list(files: int, *, partitions: int = PARTITIONS) -> pa.Table:
         "added_at_version": pa.array(np.full(files, 1)),
         "added_at_timestamp": pa.array(np.full(files, 1)),
     }
-    return pa.table([columns.get(f.name, pa.nulls(files, f.type)) for f in FILE_SCHEMA], schema=FILE_SCHEMA)
+    return pa.table(
+        [columns.get(f.name, pa.nulls(files, f.type)) for f in FILE_SCHEMA], schema=FILE_SCHEMA
+    )
 
 
 def _bounds(numbers: np.ndarray, plus: int) -> pa.Array:
     width = len(COLUMNS)
     values = (numbers[:, None] * 10 + np.arange(width)[None, :] + plus).reshape(-1)
     offsets = pa.array(np.arange(0, len(values) + 1, width, dtype=np.int32))
-    return pa.MapArray.from_arrays(offsets, pa.array(COLUMNS * len(numbers)), pa.array(values).cast(pa.string()))
+    return pa.MapArray.from_arrays(
+        offsets, pa.array(COLUMNS * len(numbers)), pa.array(values).cast(pa.string())
+    )
 
 
 def create_with_state(path: Path, files: int, *, partitions: int = PARTITIONS) -> Table:
@@ -135,11 +143,15 @@ def _delta_commits(path: Path, files: int) -> None:
 
     for n in range(10):
         adds = [delta_action(files + n * 10 + i) for i in range(10)]
-        DeltaTable(str(path)).create_write_transaction(adds, "append", Schema.from_arrow(SCHEMA), ["day"])
+        DeltaTable(str(path)).create_write_transaction(
+            adds, "append", Schema.from_arrow(SCHEMA), ["day"]
+        )
 
 
 def a_million(report: Report, root: Path, files: int) -> None:
-    """A million files: one of a thousand partitions against the whole list, and the memory of the whole list."""
+    """A million files: one of a thousand partitions against the whole list, and the memory of the
+    whole list.
+    """
     create_with_state(root / "million", files)
     path = root / "million"
     Table.open(str(path)).compact()
@@ -160,9 +172,15 @@ def a_million(report: Report, root: Path, files: int) -> None:
     )
     code = "import sys; from indextables import Table; from bench.report import peak_mb; "
     code += "n = Table.open(sys.argv[1]).files().num_rows; print(n, peak_mb())"
-    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True
+    )
     report.add(
-        f"peak memory of listing {files:,} files", float(done.stdout.split()[1]), "MB", at_most=2048, absolute=True
+        f"peak memory of listing {files:,} files",
+        float(done.stdout.split()[1]),
+        "MB",
+        at_most=2048,
+        absolute=True,
     )
 
 
@@ -193,14 +211,18 @@ def _log_bytes(path: Path) -> int:
 
 
 def encoding(report: Report, files: int) -> None:
-    """Writing a manifest of many entries against fastavro, which writes the same records one by one."""
+    """Writing a manifest of many entries against fastavro, which writes the same records one by
+    one.
+    """
     import fastavro
 
     listed = file_list(files)
     rows = list(fastavro.reader(io.BytesIO(encode_file_entries(listed))))
 
     def theirs() -> None:
-        fastavro.writer(io.BytesIO(), ENTRY_SCHEMA, rows, codec="zstandard", codec_compression_level=3)
+        fastavro.writer(
+            io.BytesIO(), ENTRY_SCHEMA, rows, codec="zstandard", codec_compression_level=3
+        )
 
     mine_ms = timed_ms(lambda: encode_file_entries(listed), repeat=3)
     theirs_ms = timed_ms(theirs, repeat=3)

@@ -42,7 +42,9 @@ def ours(n: int, *, partitions: int = 100) -> AddAction:
     )
 
 
-def create_ours(path: Path, commits: Sequence[Sequence[int]], *, options: dict[str, object] | None = None) -> Table:
+def create_ours(
+    path: Path, commits: Sequence[Sequence[int]], *, options: dict[str, object] | None = None
+) -> Table:
     """A table with these commits of these files."""
     table = Table.create(str(path), schema=SCHEMA, partition_columns=["day"], options=options)
     for numbers in commits:
@@ -58,9 +60,16 @@ def delta_action(n: int) -> Any:
 
     e = entry(n)
     stats = json.dumps(
-        {"numRecords": 1000, "minValues": e["low"], "maxValues": e["high"], "nullCount": dict.fromkeys(COLUMNS, 0)}
+        {
+            "numRecords": 1000,
+            "minValues": e["low"],
+            "maxValues": e["high"],
+            "nullCount": dict.fromkeys(COLUMNS, 0),
+        }
     )
-    return DeltaAdd(e["path"].replace(".split", ".parquet"), 1_000_000, {"day": e["day"]}, 1, True, stats)
+    return DeltaAdd(
+        e["path"].replace(".split", ".parquet"), 1_000_000, {"day": e["day"]}, 1, True, stats
+    )
 
 
 def create_delta(path: Path, commits: Sequence[Sequence[int]]) -> None:
@@ -69,7 +78,10 @@ def create_delta(path: Path, commits: Sequence[Sequence[int]]) -> None:
     from deltalake.transaction import create_table_with_add_actions
 
     create_table_with_add_actions(
-        str(path), Schema.from_arrow(SCHEMA), [delta_action(n) for n in commits[0]], partition_by=["day"]
+        str(path),
+        Schema.from_arrow(SCHEMA),
+        [delta_action(n) for n in commits[0]],
+        partition_by=["day"],
     )
     log = path / "_delta_log"
     for version, numbers in enumerate(commits[1:], 1):

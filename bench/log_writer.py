@@ -10,7 +10,10 @@ from indextables import Table
 COMMITS = 25
 RETRIES = 1_000
 """What either side may try; ours has no time limit here either."""
-PATIENCE = {"transaction.retry.maxAttempts": RETRIES + 1, "transaction.retry.maxElapsedMs": 3_600_000}
+PATIENCE = {
+    "transaction.retry.maxAttempts": RETRIES + 1,
+    "transaction.retry.maxElapsedMs": 3_600_000,
+}
 
 
 def main() -> None:
@@ -35,7 +38,9 @@ def main() -> None:
     for n in numbers:
         delta.update_incremental()
         properties = CommitProperties(max_commit_retries=RETRIES)
-        delta.create_write_transaction([delta_action(n)], "append", schema, ["day"], commit_properties=properties)
+        delta.create_write_transaction(
+            [delta_action(n)], "append", schema, ["day"], commit_properties=properties
+        )
     print("done", flush=True)
 
 

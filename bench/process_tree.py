@@ -15,8 +15,9 @@ _LOOK_EVERY = 0.2
 class CpuMeter:
     """The CPU time that this process and its descendants take while it is on, in `seconds`.
 
-    It looks at all of them again and again and keeps the most that each was seen to have taken: a worker that ends keeps
-    what it had, but for its last moments, whether or not its parent asks after it. So the sum never goes down.
+    It looks at all of them again and again and keeps the most that each was seen to have taken: a
+    worker that ends keeps what it had, but for its last moments, whether or not its parent asks
+    after it. So the sum never goes down.
     """
 
     def __init__(self) -> None:
@@ -33,12 +34,17 @@ class CpuMeter:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._over.set()
         self._thread.join()
         self._look()
-        self.seconds = sum(last - self._first.get(process, 0.0) for process, last in self._last.items())
+        self.seconds = sum(
+            last - self._first.get(process, 0.0) for process, last in self._last.items()
+        )
 
     def _watch(self) -> None:
         while not self._over.wait(_LOOK_EVERY):
@@ -50,7 +56,9 @@ class CpuMeter:
 
 
 def _times() -> dict[tuple[int, int], float]:
-    """Own user and system time of this process and each descendant, by its number and when it was started."""
+    """Own user and system time of this process and each descendant, by its number and when it was
+    started.
+    """
     times: dict[int, tuple[int, float]] = {}
     children: defaultdict[int, list[int]] = defaultdict(list)
     for folder in Path("/proc").glob("[0-9]*"):

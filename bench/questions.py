@@ -1,8 +1,10 @@
-"""The questions of `make bench-search`: words of every frequency, and each engine's way to answer with rows.
+"""The questions of `make bench-search`: words of every frequency, and each engine's way to answer
+with rows.
 
-An engine answers with an Arrow table, or with a number where a count is asked for. Each question is asked for every word
-once, the engines by turns and each of them first in turn; then all of it again. So the first time stands apart from the
-repeated one, and a slow minute of the machine is everybody's.
+An engine answers with an Arrow table, or with a number where a count is asked for. Each question is
+asked for every word once, the engines by turns and each of them first in turn; then all of it
+again. So the first time stands apart from the repeated one, and a slow minute of the machine is
+everybody's.
 """
 
 from __future__ import annotations
@@ -28,9 +30,13 @@ Answer = Callable[[str], "pa.Table | int"]
 COLUMNS = ["ts", "message"]
 WORDS = int(os.environ.get("WORDS", "200"))
 MOST_SECONDS, FEWEST_WORDS = 60.0, 20
-"""A question is not asked for more words when one round of it has taken so long; the figures say of how many they are."""
+"""A question is not asked for more words when one round of it has taken so long; the figures say of
+how many they are.
+"""
 _WORD = re.compile(r"[a-z]+|[0-9a-f]{12}")
-_STOP_WORDS = frozenset(re.findall(r"\w+", "above after and at between by for from in of on the to while"))
+_STOP_WORDS = frozenset(
+    re.findall(r"\w+", "above after and at between by for from in of on the to while")
+)
 """Words that one of the engines does not index, whatever it is told."""
 
 
@@ -112,12 +118,18 @@ class Vocabulary:
                     if {a, b}.isdisjoint(_STOP_WORDS) and a.isalpha() and b.isalpha()
                 )
         kept = Counter(
-            {word: count for word, count in frequency.items() if _WORD.fullmatch(word) and word not in _STOP_WORDS}
+            {
+                word: count
+                for word, count in frequency.items()
+                if _WORD.fullmatch(word) and word not in _STOP_WORDS
+            }
         )
         return cls(kept, _sample(sorted(pairs), rng), _sample(sorted(phrases), rng))
 
     def words(self, *, least: int = 1, most: int | None = None, seed: int = 2) -> list[str]:
-        """Words of mixed frequency: as many of each power of ten as there are, up to so many in all, then by turns."""
+        """Words of mixed frequency: as many of each power of ten as there are, up to so many in
+        all, then by turns.
+        """
         rng = random.Random(seed)
         strata: dict[int, list[str]] = {}
         for word, count in sorted(self.frequency.items()):
@@ -140,14 +152,21 @@ def _sample(words: list[str], rng: random.Random) -> list[str]:
 def our_engine(table: Table) -> dict[str, Answer]:
     """How a table answers."""
     return {
-        "top 10 of a word": lambda w: table.search(f"message:{w}", limit=10, columns=COLUMNS, score=True),
+        "top 10 of a word": lambda w: table.search(
+            f"message:{w}", limit=10, columns=COLUMNS, score=True
+        ),
         "top 10 of two words": lambda w: table.search(
-            " AND ".join(f"message:{word}" for word in w.split()), limit=10, columns=COLUMNS, score=True
+            " AND ".join(f"message:{word}" for word in w.split()),
+            limit=10,
+            columns=COLUMNS,
+            score=True,
         ),
         "phrase": lambda w: table.search(f'message:"{w}"', limit=10, columns=COLUMNS, score=True),
         "count of a word": lambda w: table.count(query=f"message:{w}"),
         "all hits with two columns": lambda w: table.search(f"message:{w}", columns=COLUMNS),
-        "newest 10": lambda w: table.search(f"message:{w}", limit=10, columns=COLUMNS, order_by="ts DESC"),
+        "newest 10": lambda w: table.search(
+            f"message:{w}", limit=10, columns=COLUMNS, order_by="ts DESC"
+        ),
         "terms under a search": lambda w: table.aggregate(
             {"levels": {"terms": {"field": "level"}}}, query=f"message:{w}"
         ),
@@ -168,7 +187,9 @@ def lance_engine(root: Path, data: pa.Table) -> dict[str, Answer]:
 
     def hits(query: Any, columns: list[str], limit: int, **more: Any) -> pa.Table:
         more["disable_scoring_autoprojection"] = True
-        return dataset.scanner(full_text_query=query, columns=columns, limit=limit, **more).to_table()
+        return dataset.scanner(
+            full_text_query=query, columns=columns, limit=limit, **more
+        ).to_table()
 
     def both(words: str) -> MatchQuery:
         return MatchQuery(words, "message", operator=FullTextOperator.AND)
@@ -203,7 +224,9 @@ def infino_engine(root: Path, data: pa.Table) -> dict[str, Answer]:
 
     return {
         "top 10 of a word": lambda w: table.bm25_search("message", w, 10, projection=COLUMNS),
-        "top 10 of two words": lambda w: table.bm25_search("message", w, 10, mode="and", projection=COLUMNS),
+        "top 10 of two words": lambda w: table.bm25_search(
+            "message", w, 10, mode="and", projection=COLUMNS
+        ),
         "count of a word": lambda w: table.count("message", w),
         "all hits with two columns": lambda w: matches(w, COLUMNS),
         "newest 10": newest,

@@ -1,4 +1,6 @@
-"""A benchmark's rows: printed as a table and written as JSON, with the time of every part of the run."""
+"""A benchmark's rows: printed as a table and written as JSON, with the time of every part of the
+run.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,24 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(os.environ.get("RESULTS", Path(__file__).parent / "results"))
-_PEERS = ("pylance", "infino", "tantivy", "pyarrow", "duckdb", "deltalake", "pyiceberg", "fastavro", "pyspark")
+_PEERS = (
+    "pylance",
+    "infino",
+    "tantivy",
+    "pyarrow",
+    "duckdb",
+    "deltalake",
+    "pyiceberg",
+    "fastavro",
+    "pyspark",
+)
 
 
 @dataclass
 class Row:
-    """One comparison. `ratio` is ours over the peer's, in the sense of the target (`at most` or `at least`)."""
+    """One comparison. `ratio` is ours over the peer's, in the sense of the target (`at most` or `at
+    least`).
+    """
 
     what: str
     ours: float
@@ -64,26 +78,40 @@ class Report:
         absolute: bool = False,
         note: dict[str, float] | None = None,
     ) -> None:
-        """Write a figure down; the target is a ratio against the peer, or a bound of the figure itself."""
+        """Write a figure down; the target is a ratio against the peer, or a bound of the figure
+        itself.
+        """
         ratio = ours / theirs if theirs else None
         judged = ours if absolute else ratio
         met = None
         target = ""
         if at_most is not None:
-            target, met = f"<= {at_most:g}{'' if absolute else 'x'}", judged is not None and judged <= at_most
+            target, met = (
+                f"<= {at_most:g}{'' if absolute else 'x'}",
+                judged is not None and judged <= at_most,
+            )
         if at_least is not None:
-            target, met = f">= {at_least:g}{'' if absolute else 'x'}", judged is not None and judged >= at_least
+            target, met = (
+                f">= {at_least:g}{'' if absolute else 'x'}",
+                judged is not None and judged >= at_least,
+            )
         row = Row(what, ours, unit, peer, theirs, target, ratio, met, note or {})
         self.rows.append(row)
         print(_shown(row), flush=True)
 
     def finish(self) -> None:
-        """Write the JSON file beside the others; the one of the run before stays, so that two runs can be compared."""
+        """Write the JSON file beside the others; the one of the run before stays, so that two runs
+        can be compared.
+        """
         RESULTS.mkdir(exist_ok=True, parents=True)
         content = {
             "name": self.name,
             "date": time.strftime("%Y-%m-%d"),
-            "machine": {"cores": os.cpu_count(), "python": platform.python_version(), "system": platform.system()},
+            "machine": {
+                "cores": os.cpu_count(),
+                "python": platform.python_version(),
+                "system": platform.system(),
+            },
             "load": os.getloadavg()[0],
             "sizes": self.sizes,
             "versions": _versions(),
@@ -122,7 +150,9 @@ def _compare(before: dict[str, Any], now: dict[str, Any]) -> None:
     met = {(row["what"], row["peer"]): row["met"] for row in before["rows"]}
     changed = [r for r in now["rows"] if met.get((r["what"], r["peer"]), r["met"]) != r["met"]]
     for row in changed:
-        print(f"differs from the run before: {row['what']}: {'met' if row['met'] else 'MISSED'} now")
+        print(
+            f"differs from the run before: {row['what']}: {'met' if row['met'] else 'MISSED'} now"
+        )
 
 
 def _shown(row: Row) -> str:
@@ -130,9 +160,7 @@ def _shown(row: Row) -> str:
     ratio = f"{row.ratio:.3f}x" if row.ratio is not None else ""
     details = "".join(f"  {name} {value:,.2f}" for name, value in row.note.items())
     verdict = {True: "met", False: "MISSED", None: ""}[row.met]
-    return (
-        f"{row.what:<58} {row.ours:>12,.1f} {row.unit:<10} {theirs:<32} {ratio:>9} {row.target:>9} {verdict}{details}"
-    )
+    return f"{row.what:<58} {row.ours:>12,.1f} {row.unit:<10} {theirs:<32} {ratio:>9} {row.target:>9} {verdict}{details}"
 
 
 def timed_ms(work: Callable[[], Any], *, repeat: int = 5) -> float:
@@ -146,7 +174,9 @@ def timed_ms(work: Callable[[], Any], *, repeat: int = 5) -> float:
 
 
 def peak_mb() -> float:
-    """The most memory this process has held, in MB. Where /proc tells it is used: getrusage counts the parent's too."""
+    """The most memory this process has held, in MB. Where /proc tells it is used: getrusage counts
+    the parent's too.
+    """
     status = Path("/proc/self/status")
     if status.exists():
         line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))

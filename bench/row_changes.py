@@ -1,6 +1,8 @@
-"""Rows of `make bench-upkeep`: deleting, updating and upserting rows, beside delta-rs and Lance in the same run.
+"""Rows of `make bench-upkeep`: deleting, updating and upserting rows, beside delta-rs and Lance in
+the same run.
 
-Neither of the peers has a full-text index to keep; what ours costs more is the index of the new rows.
+Neither of the peers has a full-text index to keep; what ours costs more is the index of the new
+rows.
 """
 
 from __future__ import annotations
@@ -27,8 +29,13 @@ _SCHEMA = pa.schema([("id", pa.int64()), ("level", pa.string()), ("message", pa.
 def rows_of(numbers: np.ndarray[Any, Any], level: str = "INFO") -> pa.Table:
     """Rows by their numbers; what they say follows from them."""
     words = np.array(_WORDS)
-    texts = [f"{a} {b} n{n}" for a, b, n in zip(words[numbers % 8], words[numbers // 8 % 8], numbers, strict=True)]
-    return pa.table({"id": numbers, "level": [level] * len(numbers), "message": texts}, schema=_SCHEMA)
+    texts = [
+        f"{a} {b} n{n}"
+        for a, b, n in zip(words[numbers % 8], words[numbers // 8 % 8], numbers, strict=True)
+    ]
+    return pa.table(
+        {"id": numbers, "level": [level] * len(numbers), "message": texts}, schema=_SCHEMA
+    )
 
 
 def size_of(folder: Path) -> int:
@@ -43,7 +50,9 @@ def vector_against_rewrite(report: Report, root: Path) -> None:
     for mode in ("rewrite", "vector"):
         folder = root / f"one-{mode}"
         table = Table.create(
-            str(folder), schema=_SCHEMA, options={"indexing.typemap.message": "text", "delete.mode": mode}
+            str(folder),
+            schema=_SCHEMA,
+            options={"indexing.typemap.message": "text", "delete.mode": mode},
         )
         table.append(rows)
         before = size_of(folder)
@@ -55,10 +64,20 @@ def vector_against_rewrite(report: Report, root: Path) -> None:
     what = f"delete 1 row of {ROWS:,}"
     targets = (1 / 50, 1 / 100) if ROWS >= 1_000_000 else (None, None)
     report.add(
-        f"{what} (CPU)", 1000 * vector.cpu_s, "ms", peer="rewrite", theirs=1000 * rewrite.cpu_s, at_most=targets[0]
+        f"{what} (CPU)",
+        1000 * vector.cpu_s,
+        "ms",
+        peer="rewrite",
+        theirs=1000 * rewrite.cpu_s,
+        at_most=targets[0],
     )
     report.add(
-        f"{what}, bytes written", vector_bytes, "bytes", peer="rewrite", theirs=rewrite_bytes, at_most=targets[1]
+        f"{what}, bytes written",
+        vector_bytes,
+        "bytes",
+        peer="rewrite",
+        theirs=rewrite_bytes,
+        at_most=targets[1],
     )
 
 
@@ -102,7 +121,9 @@ class _DeltaRs:
         self.table.delete(f"id >= {low} AND id < {low + count}")
 
     def update(self, low: int, count: int) -> None:
-        self.table.update(updates={"level": "'WARN'"}, predicate=f"id >= {low} AND id < {low + count}")
+        self.table.update(
+            updates={"level": "'WARN'"}, predicate=f"id >= {low} AND id < {low + count}"
+        )
 
     def upsert(self, rows: pa.Table) -> None:
         merge = self.table.merge(rows, predicate="t.id = s.id", source_alias="s", target_alias="t")
@@ -130,7 +151,9 @@ class _Lance:
         self.table.update({"level": "'WARN'"}, where=f"id >= {low} AND id < {low + count}")
 
     def upsert(self, rows: pa.Table) -> None:
-        self.table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(rows)
+        self.table.merge_insert(
+            "id"
+        ).when_matched_update_all().when_not_matched_insert_all().execute(rows)
 
     def count(self) -> int:
         return int(self.table.count_rows())
@@ -158,7 +181,9 @@ def changes_beside_peers(report: Report, root: Path) -> None:
             what = f"{verb} {count:,} of {ROWS:,} rows"
             for peer in ("delta-rs", "Lance"):
                 ours, theirs = costs["indextables"], costs[peer]
-                report.add(f"{what} (CPU)", 1000 * ours.cpu_s, "ms", peer=peer, theirs=1000 * theirs.cpu_s)
+                report.add(
+                    f"{what} (CPU)", 1000 * ours.cpu_s, "ms", peer=peer, theirs=1000 * theirs.cpu_s
+                )
                 report.add(what, 1000 * ours.wall_s, "ms", peer=peer, theirs=1000 * theirs.wall_s)
         at, new = at + 2 * count, new + count // 2
         assert len({engine.count() for engine in engines}) == 1, "all hold the same rows"

@@ -1,7 +1,9 @@
-"""`make bench-search`: tables against Lance, infino, DuckDB, pyarrow and raw tantivy over generated log lines.
+"""`make bench-search`: tables against Lance, infino, DuckDB, pyarrow and raw tantivy over generated
+log lines.
 
-ROWS (1,000,000), WORDS (200) and LARGE_ROWS (five times ROWS) make it smaller. It takes about ten minutes on two quiet cores;
-no question is asked for longer than two minutes, and the figures say for how many words.
+ROWS (1,000,000), WORDS (200) and LARGE_ROWS (five times ROWS) make it smaller. It takes about ten
+minutes on two quiet cores; no question is asked for longer than two minutes, and the figures say
+for how many words.
 """
 
 from __future__ import annotations
@@ -24,7 +26,16 @@ import pyarrow.parquet as pq
 from msgspec.structs import replace
 
 from bench.clock import taken
-from bench.questions import COLUMNS, WORDS, Question, Timing, Vocabulary, infino_engine, lance_engine, our_engine
+from bench.questions import (
+    COLUMNS,
+    WORDS,
+    Question,
+    Timing,
+    Vocabulary,
+    infino_engine,
+    lance_engine,
+    our_engine,
+)
 from bench.report import Report, peak_mb, timed_ms
 from bench.slow_store import SlowStore
 from indextables import Table
@@ -76,7 +87,11 @@ def raw_tantivy(root: Path, data: pa.Table) -> tuple[float, int]:
         writer.wait_merging_threads()
 
     took = seconds(build)
-    took += seconds(lambda: pq.write_table(data, root / "plain.parquet", compression="zstd", compression_level=1))
+    took += seconds(
+        lambda: pq.write_table(
+            data, root / "plain.parquet", compression="zstd", compression_level=1
+        )
+    )
     return took, folder_bytes(path) + (root / "plain.parquet").stat().st_size
 
 
@@ -86,7 +101,14 @@ def build(report: Report, root: Path, data: pa.Table) -> Table:
     table = Table.create(str(root / "ours"), schema=SCHEMA, options=OPTIONS)
     ours = seconds(lambda: table.append(data))
     rate, their_rate = data.num_rows / ours, data.num_rows / theirs
-    report.add("build, rows per CPU second", rate, "rows/s", peer="tantivy+parquet", theirs=their_rate, at_least=0.9)
+    report.add(
+        "build, rows per CPU second",
+        rate,
+        "rows/s",
+        peer="tantivy+parquet",
+        theirs=their_rate,
+        at_least=0.9,
+    )
     ours_mb, theirs_mb = folder_bytes(root / "ours") / 1e6, their_bytes / 1e6
     report.add("size", ours_mb, "MB", peer="tantivy+parquet", theirs=theirs_mb, at_most=1.2)
     return Table.open(str(root / "ours"))
@@ -104,14 +126,22 @@ GOALS: dict[str, dict[str, float]] = {
 COUNT_MS = 0.2
 
 
-def search(report: Report, root: Path, data: pa.Table, table: Table, vocabulary: Vocabulary) -> None:
+def search(
+    report: Report, root: Path, data: pa.Table, table: Table, vocabulary: Vocabulary
+) -> None:
     """Asking for 200 words by turns, the rows returned, against Lance and infino."""
-    engines = {"ours": our_engine(table), "Lance": lance_engine(root, data), "infino": infino_engine(root, data)}
+    engines = {
+        "ours": our_engine(table),
+        "Lance": lance_engine(root, data),
+        "infino": infino_engine(root, data),
+    }
     share = data.num_rows / 1_000_000
     words = {
         "top 10 of two words": vocabulary.pairs,
         "phrase": vocabulary.phrases,
-        "all hits with two columns": vocabulary.words(least=int(1_000 * share), most=int(60_000 * share)),
+        "all hits with two columns": vocabulary.words(
+            least=int(1_000 * share), most=int(60_000 * share)
+        ),
     }
     for what in engines["ours"]:
         asked = words.get(what) or vocabulary.words()
@@ -121,20 +151,32 @@ def search(report: Report, root: Path, data: pa.Table, table: Table, vocabulary:
         for answer in answers.values():
             for word in asked[:5]:
                 answer(word)
-        for time_of, timings in zip(("first", "again"), Question(what, asked, answers).ask(), strict=True):
+        for time_of, timings in zip(
+            ("first", "again"), Question(what, asked, answers).ask(), strict=True
+        ):
             _compare(report, what, time_of, timings)
 
 
 def _compare(report: Report, what: str, time_of: str, timings: dict[str, Timing]) -> None:
     ours = timings["ours"]
     p50, p95, p99 = ours.percentiles()
-    note = {"p95": p95, "p99": p99, "cpu_ms": ours.cpu_ms(), "rows": ours.rows, "words": len(ours.wall)}
+    note = {
+        "p95": p95,
+        "p99": p99,
+        "cpu_ms": ours.cpu_ms(),
+        "rows": ours.rows,
+        "words": len(ours.wall),
+    }
     if what == "count of a word":
         report.add(f"{what}, {time_of}", p50, "ms", at_most=COUNT_MS, absolute=True, note=note)
     for peer, timing in timings.items():
         if peer != "ours":
             theirs, *tails = timing.percentiles()
-            numbers = {"their p95": tails[0], "their p99": tails[1], "their cpu_ms": timing.cpu_ms()}
+            numbers = {
+                "their p95": tails[0],
+                "their p99": tails[1],
+                "their cpu_ms": timing.cpu_ms(),
+            }
             goal = GOALS.get(what, {}).get(time_of) if peer == "Lance" else None
             report.add(
                 f"{what}, {time_of}",
@@ -158,7 +200,9 @@ def scans(report: Report, root: Path, table: Table) -> None:
         con.execute(f"select count(*) from '{plain}' where message like '%{SELECTIVE}%'").fetchall()
 
     def arrow() -> None:
-        pc.sum(pc.match_substring(pq.read_table(plain, columns=["message"])["message"], SELECTIVE)).as_py()
+        pc.sum(
+            pc.match_substring(pq.read_table(plain, columns=["message"])["message"], SELECTIVE)
+        ).as_py()
 
     def count() -> None:
         table.count(query=f"message:{SELECTIVE}")
@@ -168,24 +212,38 @@ def scans(report: Report, root: Path, table: Table) -> None:
     ours = timed_ms(count)
     for peer, work in {"DuckDB scan": duck, "pyarrow scan": arrow}.items():
         theirs = 1000 / timed_ms(work)
-        report.add("selective term: speed", 1000 / ours, "1/s", peer=peer, theirs=theirs, at_least=100)
+        report.add(
+            "selective term: speed", 1000 / ours, "1/s", peer=peer, theirs=theirs, at_least=100
+        )
 
 
 def substrings(report: Report, root: Path, data: pa.Table, table: Table) -> None:
-    """A part of a text with the index of three neighbouring characters, and a regular expression, against scans."""
+    """A part of a text with the index of three neighbouring characters, and a regular expression,
+    against scans.
+    """
     import duckdb
 
     plain = str(root / "plain.parquet")
-    literal = next(text for text in data["message"].to_pylist() if SELECTIVE in text)[-14:].replace("'", "_")
-    grams = Table.create(str(root / "grams"), schema=SCHEMA, options={**OPTIONS, "indexing.substring.message": "true"})
+    literal = next(text for text in data["message"].to_pylist() if SELECTIVE in text)[-14:].replace(
+        "'", "_"
+    )
+    grams = Table.create(
+        str(root / "grams"),
+        schema=SCHEMA,
+        options={**OPTIONS, "indexing.substring.message": "true"},
+    )
     took = seconds(lambda: grams.append(data))
     size, without = folder_bytes(root / "grams") / 1e6, folder_bytes(root / "ours") / 1e6
-    report.add("3-grams: size", size, "MB", peer="without them", theirs=without, note={"build CPU s": took})
+    report.add(
+        "3-grams: size", size, "MB", peer="without them", theirs=without, note={"build CPU s": took}
+    )
     con = duckdb.connect()
     rows = {}
 
     def duck() -> None:
-        rows["duck"] = con.execute(f"select count(*) from '{plain}' where message like '%{literal}%'").fetchall()[0][0]
+        rows["duck"] = con.execute(
+            f"select count(*) from '{plain}' where message like '%{literal}%'"
+        ).fetchall()[0][0]
 
     def like() -> None:
         rows["ours"] = grams.count(where=f"message LIKE '%{literal}%'")
@@ -203,10 +261,28 @@ def substrings(report: Report, root: Path, data: pa.Table, table: Table) -> None
     found = {"rows": float(rows["ours"])}
     theirs = 1000 / timed_ms(duck)
     report.add(
-        "LIKE '%x%': speed", 1000 / timed_ms(like), "1/s", peer="DuckDB scan", theirs=theirs, at_least=20, note=found
+        "LIKE '%x%': speed",
+        1000 / timed_ms(like),
+        "1/s",
+        peer="DuckDB scan",
+        theirs=theirs,
+        at_least=20,
+        note=found,
     )
-    ours, theirs, found = 1000 / timed_ms(regex), 1000 / timed_ms(arrow), {"rows": float(rows["regex"])}
-    report.add("regular expression: speed", ours, "1/s", peer="pyarrow scan", theirs=theirs, at_least=50, note=found)
+    ours, theirs, found = (
+        1000 / timed_ms(regex),
+        1000 / timed_ms(arrow),
+        {"rows": float(rows["regex"])},
+    )
+    report.add(
+        "regular expression: speed",
+        ours,
+        "1/s",
+        peer="pyarrow scan",
+        theirs=theirs,
+        at_least=50,
+        note=found,
+    )
 
 
 SPLITS = {1: (None, None), 10: (None, None), 100: (60, 15), 1_000: (500, 150)}
@@ -248,7 +324,9 @@ def _copies(path: Path, split: Path, count: int) -> Table:
         for n in range(count):
             name = f"splits/copy-{n}.split"
             os.link(split, path / name)
-            transaction.add(replace(action, path=name, added_at_version=None, added_at_timestamp=None))
+            transaction.add(
+                replace(action, path=name, added_at_version=None, added_at_timestamp=None)
+            )
     return Table.open(str(path))
 
 
@@ -256,7 +334,9 @@ COLD_SPLITS, LATENCY_MS = 20, 30
 
 
 def rounds(requests: list[dict[str, Any]]) -> int:
-    """How many requests for one object came one after the other, each after the answer to the one before."""
+    """How many requests for one object came one after the other, each after the answer to the one
+    before.
+    """
     most = 0
     for key in {request["key"] for request in requests}:
         count, free = 0, -1.0
@@ -268,7 +348,9 @@ def rounds(requests: list[dict[str, Any]]) -> int:
 
 
 def cold(report: Report, data: pa.Table) -> None:
-    """A first search on a store that takes 30 ms a request: milliseconds, requests, and how many one after the other."""
+    """A first search on a store that takes 30 ms a request: milliseconds, requests, and how many
+    one after the other.
+    """
     with SlowStore() as store, tempfile.TemporaryDirectory() as folder:
         table = Table.create(store.url, schema=SCHEMA, options={**OPTIONS, **store.options})
         size = data.num_rows // COLD_SPLITS
@@ -288,7 +370,9 @@ def cold(report: Report, data: pa.Table) -> None:
             counts.append(len(requests))
             turns.append(rounds(requests))
         what = f"cold top 10, {COLD_SPLITS} splits of {size:,} rows on S3"
-        report.add(what, median(times), "ms", at_most=300, absolute=True, note={"cpu_ms": median(cpu)})
+        report.add(
+            what, median(times), "ms", at_most=300, absolute=True, note={"cpu_ms": median(cpu)}
+        )
         report.add(f"{what}: requests", median(counts), "", at_most=45, absolute=True)
         report.add(f"{what}: one after the other", median(turns), "", at_most=3, absolute=True)
 
@@ -304,10 +388,16 @@ def remote(report: Report, data: pa.Table) -> None:
         fresh = Table.open(f"{place.url}/bench", options=options)
         told = fresh.explain(query="service:billing", columns=[])
         report.add(
-            "cold split on S3, one keyword: requests", told.requests, "", at_most=3 * told.splits_opened, absolute=True
+            "cold split on S3, one keyword: requests",
+            told.requests,
+            "",
+            at_most=3 * told.splits_opened,
+            absolute=True,
         )
         share = 100 * told.bytes_read / told.bytes_in_opened_splits
-        report.add("cold split on S3, one keyword: share of bytes", share, "%", at_most=5, absolute=True)
+        report.add(
+            "cold split on S3, one keyword: share of bytes", share, "%", at_most=5, absolute=True
+        )
 
 
 _LARGE = """
@@ -331,18 +421,30 @@ print(json.dumps(answer))
 
 
 def more_rows(report: Report, words: list[str]) -> None:
-    """The same questions over fewer and more rows, each in a process of its own, which also tells what writing them held."""
+    """The same questions over fewer and more rows, each in a process of its own, which also tells
+    what writing them held.
+    """
     for rows in (ROWS // 10, LARGE_ROWS):
         command = [sys.executable, "-c", _LARGE, str(rows)]
-        done = subprocess.run(command, input=json.dumps(words), capture_output=True, text=True, timeout=1800)
+        done = subprocess.run(
+            command, input=json.dumps(words), capture_output=True, text=True, timeout=1800
+        )
         if done.returncode:
-            raise RuntimeError(f"the process with {rows:,} rows ended with {done.returncode}: {done.stderr[-2000:]}")
+            raise RuntimeError(
+                f"the process with {rows:,} rows ended with {done.returncode}: {done.stderr[-2000:]}"
+            )
         answer = json.loads(done.stdout)
         for what in ("top 10 of a word", "count of a word"):
             for time_of, (p50, p95, p99, cpu) in zip(("first", "again"), answer[what], strict=True):
                 note = {"p95": p95, "p99": p99, "cpu_ms": cpu, "splits": answer["splits"]}
                 report.add(f"{what} of {rows:,} rows, {time_of}", p50, "ms", note=note)
-        report.add(f"resident memory, {rows:,} rows", answer["peak"], "MB", at_most=200 + 600, absolute=True)
+        report.add(
+            f"resident memory, {rows:,} rows",
+            answer["peak"],
+            "MB",
+            at_most=200 + 600,
+            absolute=True,
+        )
 
 
 def main() -> None:

@@ -1,10 +1,10 @@
-"""A store that takes its time, in a process of its own: what it costs to be a store is not what a search costs.
+"""A store that takes its time, in a process of its own: what it costs to be a store is not what a
+search costs.
 
 with SlowStore() as store:
-    Table.create(store.url, options=store.options, ...)
-    store.slow(30)                  # from now on every request takes 30 ms
-    ...
-    store.requests()                # what was asked since, and when (on the clock of `time.monotonic`)
+    Table.create(store.url, options=store.options, ...) store.slow(30)                  # from now
+    on every request takes 30 ms ... store.requests()                # what was asked since, and
+    when (on the clock of `time.monotonic`)
 """
 
 from __future__ import annotations
@@ -25,12 +25,17 @@ class SlowStore:
 
     def __enter__(self) -> SlowStore:
         command = [sys.executable, "-m", "bench.slow_store"]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         self.url, self.options = self._answer()
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._process.communicate("end\n", timeout=30)
 
@@ -71,7 +76,9 @@ def main() -> None:
             fault = HttpFault(delay_ms=int(word), answers=True)
 
             def slow(request: Request, fault: HttpFault = fault) -> HttpFault:
-                requests.append({"method": request.method, "key": request.key, "at": time.monotonic()})
+                requests.append(
+                    {"method": request.method, "key": request.key, "at": time.monotonic()}
+                )
                 return fault
 
             server.weather = slow

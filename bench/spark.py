@@ -42,7 +42,9 @@ def plain_parquet(folder: Path, rows: int) -> None:
     folder.mkdir()
     per_file = -(-rows // FILES)
     for n in range(FILES):
-        with pq.ParquetWriter(folder / f"part-{n:02}.parquet", SCHEMA, compression="zstd") as writer:
+        with pq.ParquetWriter(
+            folder / f"part-{n:02}.parquet", SCHEMA, compression="zstd"
+        ) as writer:
             for batch in log_lines(per_file, seed=n):
                 writer.write_batch(batch)
 
@@ -56,7 +58,9 @@ def measured(work: Callable[[], Any]) -> tuple[float, float]:
 
 
 def by_turns(ours: Callable[[], Any], theirs: Callable[[], Any]) -> tuple[float, float]:
-    """The median times of both, in milliseconds, by turns: the JVM gets quicker with every run, and the machine varies."""
+    """The median times of both, in milliseconds, by turns: the JVM gets quicker with every run, and
+    the machine varies.
+    """
     times: list[tuple[float, float]] = []
     for _ in range(REPEAT):
         second = timed_ms(theirs, repeat=1)
@@ -70,17 +74,23 @@ def without_result(frame: DataFrame) -> None:
 
 
 def writing(report: Report, rows: DataFrame, root: Path) -> str:
-    """Writing with an index against writing plain Parquet, and against the split writer in one process."""
+    """Writing with an index against writing plain Parquet, and against the split writer in one
+    process.
+    """
     count = rows.count()
     rows.limit(1000).write.parquet(str(root / "warm"))
     its.write(rows.limit(1000), str(root / "warm-ours"), options=OPTIONS)
     _, their_cpu = measured(lambda: rows.write.parquet(str(root / "theirs")))
     wall, cpu = measured(lambda: its.write(rows, str(root / "ours"), options=OPTIONS))
     report.add("write, CPU", cpu, "s", peer="df.write.parquet", theirs=their_cpu, at_most=4.5)
-    # As many rows as a task of the write above has: an index that outgrows the writer's memory is merged at the end.
-    sample = pa.Table.from_batches(log_lines(count // rows.sparkSession.sparkContext.defaultParallelism))
+    # As many rows as a task of the write above has: an index that outgrows the writer's memory is
+    # merged at the end.
+    sample = pa.Table.from_batches(
+        log_lines(count // rows.sparkSession.sparkContext.defaultParallelism)
+    )
     alone = Table.create(str(root / "alone"), schema=SCHEMA, options=OPTIONS)
-    # This process alone: a worker of Spark's that ends meanwhile would take its time out of the sum.
+    # This process alone: a worker of Spark's that ends meanwhile would take its time out of the
+    # sum.
     before = time.process_time()
     alone.append(sample)
     one = time.process_time() - before
@@ -105,16 +115,32 @@ def reading(report: Report, spark: SparkSession, plain: DataFrame, path: str) ->
         ("sum of a column", lambda d: d.selectExpr("sum(latency_ms)").collect(), 0.9),
     ):
         mine, theirs = by_turns(partial(ask, table), partial(ask, plain))
-        report.add(f"{what}, speed", 1000 / mine, "1/s", peer="spark.read.parquet", theirs=1000 / theirs, at_least=goal)
+        report.add(
+            f"{what}, speed",
+            1000 / mine,
+            "1/s",
+            peer="spark.read.parquet",
+            theirs=1000 / theirs,
+            at_least=goal,
+        )
     line = plain.where("message like '%, request %'").orderBy("ts").first()
     assert line is not None
     searching(report, spark, plain, path, "selective search", line.message.split()[-1], at_least=20)
     searching(report, spark, plain, path, "search of a common word", WORD, at_least=1)
     small_answers(report, spark, table)
-    best = timed_ms(lambda: its.search(spark, path, "message:timeout", limit=10).collect(), repeat=15)
+    best = timed_ms(
+        lambda: its.search(spark, path, "message:timeout", limit=10).collect(), repeat=15
+    )
     report.add("best 10 of a word", best, "ms")
     mine, theirs = by_turns(partial(its.count, spark, path), plain.count)
-    report.add("count, speed", 1000 / mine, "1/s", peer="spark.read.parquet", theirs=1000 / theirs, at_least=50)
+    report.add(
+        "count, speed",
+        1000 / mine,
+        "1/s",
+        peer="spark.read.parquet",
+        theirs=1000 / theirs,
+        at_least=50,
+    )
 
 
 SMALL_ANSWERS = {
@@ -127,7 +153,9 @@ SMALL_ANSWERS = {
 
 
 def small_answers(report: Report, spark: SparkSession, table: DataFrame) -> None:
-    """Questions with small answers, against a job of Spark's that does nothing; each is asked anew, as SQL."""
+    """Questions with small answers, against a job of Spark's that does nothing; each is asked anew,
+    as SQL.
+    """
     table.createOrReplaceTempView("bench")
 
     def empty() -> None:
@@ -140,7 +168,9 @@ def small_answers(report: Report, spark: SparkSession, table: DataFrame) -> None
     for what, statement in SMALL_ANSWERS.items():
         first = timed_ms(partial(answered, statement.format(WORD)), repeat=1)
         mine, theirs = by_turns(partial(answered, statement.format(WORD)), empty)
-        report.add(what, mine, "ms", peer="empty job", theirs=theirs, at_most=2, note={"first ms": first})
+        report.add(
+            what, mine, "ms", peer="empty job", theirs=theirs, at_most=2, note={"first ms": first}
+        )
 
 
 def searching(
@@ -157,7 +187,14 @@ def searching(
     hits = its.search(spark, path, f"message:{word}")
     assert 0 < hits.count() == like.count()
     mine, theirs = by_turns(partial(without_result, hits), partial(without_result, like))
-    report.add(f"{what}, speed", 1000 / mine, "1/s", peer="contains()", theirs=1000 / theirs, at_least=at_least)
+    report.add(
+        f"{what}, speed",
+        1000 / mine,
+        "1/s",
+        peer="contains()",
+        theirs=1000 / theirs,
+        at_least=at_least,
+    )
 
 
 def planning(report: Report, spark: SparkSession, root: Path) -> None:
@@ -185,16 +222,24 @@ def planning(report: Report, spark: SparkSession, root: Path) -> None:
 
     plan()
     report.add(
-        f"plan table() over {PLANNED_FILES:,} files", timed_ms(plan, repeat=3), "ms", at_most=3000, absolute=True
+        f"plan table() over {PLANNED_FILES:,} files",
+        timed_ms(plan, repeat=3),
+        "ms",
+        at_most=3000,
+        absolute=True,
     )
 
 
 DELTA = ("delta-spark==4.4.0", "pyspark==4.2.0")
-"""The newest delta-spark that has a jar, and the newest Spark that it works with; Spark fetches the jar itself."""
+"""The newest delta-spark that has a jar, and the newest Spark that it works with; Spark fetches the
+jar itself.
+"""
 
 
 def delta_python() -> str:
-    """An interpreter that has delta-spark with the Spark that it is made for: `DELTA_PYTHON`, or one made here once."""
+    """An interpreter that has delta-spark with the Spark that it is made for: `DELTA_PYTHON`, or
+    one made here once.
+    """
     given = os.environ.get("DELTA_PYTHON")
     if given:
         return given
@@ -209,13 +254,21 @@ def delta_python() -> str:
 
 
 def changing(report: Report, parquet: Path, root: Path) -> None:
-    """MERGE INTO of one row in a hundred, and DELETE of one row, beside Delta; each format in a process of its own."""
+    """MERGE INTO of one row in a hundred, and DELETE of one row, beside Delta; each format in a
+    process of its own.
+    """
 
     def run(python: str, kind: str) -> dict[str, list[float]]:
-        clean = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
+        clean = {
+            key: value
+            for key, value in os.environ.items()
+            if not key.startswith(("SPARK_", "PYSPARK_"))
+        }
         command = [python, "-m", "bench.delta_spark", kind, str(parquet), str(root / kind)]
         place = Path(__file__).parent.parent
-        ended = subprocess.run(command, check=True, capture_output=True, text=True, timeout=900, env=clean, cwd=place)
+        ended = subprocess.run(
+            command, check=True, capture_output=True, text=True, timeout=900, env=clean, cwd=place
+        )
         times: dict[str, list[float]] = json.loads(ended.stdout.splitlines()[-1])
         return times
 
@@ -230,10 +283,23 @@ def changing(report: Report, parquet: Path, root: Path) -> None:
         for measure, place in (("speed", 0), ("speed (CPU)", 1)):
             speed = 60 / theirs[key][place] if theirs else None
             mine = 60 / ours[key][place]
-            report.add(f"{what}, no index, {measure}", mine, "1/min", peer="delta-spark", theirs=speed, at_least=1.0)
+            report.add(
+                f"{what}, no index, {measure}",
+                mine,
+                "1/min",
+                peer="delta-spark",
+                theirs=speed,
+                at_least=1.0,
+            )
         for measure, place in (("", 0), (" (CPU)", 1)):
             cost = ours[key][place]
-            report.add(f"{what}, with the index{measure}", indexed[key][place], "s", peer="no index", theirs=cost)
+            report.add(
+                f"{what}, with the index{measure}",
+                indexed[key][place],
+                "s",
+                peer="no index",
+                theirs=cost,
+            )
 
 
 def keyed(spark: SparkSession, plain: Path, root: Path) -> Path:

@@ -1,4 +1,5 @@
-"""`make bench-upkeep`: merging against writing the rows again, changing rows, and planning a purge of many files.
+"""`make bench-upkeep`: merging against writing the rows again, changing rows, and planning a purge
+of many files.
 
 SPLITS, ROWS_PER_SPLIT, FILES, CHANGED_ROWS and CHANGES make it smaller.
 """
@@ -49,7 +50,14 @@ def merge_against_rebuild(report: Report, root: Path) -> None:
             table.restore(version=version)
     merged, rebuilt = best(merges), best(rebuilds)
     what, peer = f"merge of {SPLITS} splits of {ROWS_PER_SPLIT} rows", "written again"
-    report.add(f"{what} (CPU)", rows / merged.cpu_s, "rows/s", peer=peer, theirs=rows / rebuilt.cpu_s, at_least=1.8)
+    report.add(
+        f"{what} (CPU)",
+        rows / merged.cpu_s,
+        "rows/s",
+        peer=peer,
+        theirs=rows / rebuilt.cpu_s,
+        at_least=1.8,
+    )
     report.add(what, rows / merged.wall_s, "rows/s", peer=peer, theirs=rows / rebuilt.wall_s)
     before = sum(small.column("size").to_pylist())
     after = sum(table.files().column("size").to_pylist())
@@ -59,7 +67,11 @@ def merge_against_rebuild(report: Report, root: Path) -> None:
 
 def purge_plan(report: Report, root: Path) -> None:
     """Half of the files are live, half are orphans."""
-    table = Table.create(str(root / "purged"), schema=SCHEMA, options={**OPTIONS, "purge.retentionCheckEnabled": False})
+    table = Table.create(
+        str(root / "purged"),
+        schema=SCHEMA,
+        options={**OPTIONS, "purge.retentionCheckEnabled": False},
+    )
     for folder in range(100):
         (root / "purged" / f"part={folder:03d}").mkdir()
     paths = [f"part={n % 100:03d}/split-{n:08d}.split" for n in range(FILES)]
@@ -72,7 +84,9 @@ def purge_plan(report: Report, root: Path) -> None:
 
     def plan() -> None:
         Table.open(table.path).invalidate_cache()
-        found = Table.open(table.path).purge(older_than_hours=0, log_retention_hours=0, dry_run=True)
+        found = Table.open(table.path).purge(
+            older_than_hours=0, log_retention_hours=0, dry_run=True
+        )
         assert found.orphaned_files_found == FILES // 2
 
     took = best([taken(plan) for _ in range(TURNS)])
@@ -83,7 +97,12 @@ def purge_plan(report: Report, root: Path) -> None:
 
 def main() -> None:
     """Run all of it."""
-    sizes = {"splits": SPLITS, "rows per split": ROWS_PER_SPLIT, "files": FILES, "changed rows": row_changes.ROWS}
+    sizes = {
+        "splits": SPLITS,
+        "rows per split": ROWS_PER_SPLIT,
+        "files": FILES,
+        "changed rows": row_changes.ROWS,
+    }
     report = Report("upkeep", sizes)
     with tempfile.TemporaryDirectory(prefix="bench-upkeep-") as folder:
         with report.part("delete one row"):

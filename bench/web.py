@@ -1,10 +1,11 @@
-"""The explorer and the search service under load: hits rendered beside `Table.search`, and many users at once.
+"""The explorer and the search service under load: hits rendered beside `Table.search`, and many
+users at once.
 
     python -m bench.web --rows 1000000 --users 50 --seconds 60
 
-The first figures are a page of hits next to the search it shows: two hundred questions by turns, on the clock and of all
-cores. The second is a server in a process of its own on loopback, asked by that many users without a pause: times,
-errors, its memory.
+The first figures are a page of hits next to the search it shows: two hundred questions by turns, on
+the clock and of all cores. The second is a server in a process of its own on loopback, asked by
+that many users without a pause: times, errors, its memory.
 """
 
 from __future__ import annotations
@@ -33,7 +34,15 @@ from indextables.web.service import application
 from indextables.web.warehouse import Warehouse
 
 QUESTIONS = 200
-QUERIES = ("timeout", "level:ERROR", "gateway AND timeout", "checkout", "upstream", "status:>=500", "*")
+QUERIES = (
+    "timeout",
+    "level:ERROR",
+    "gateway AND timeout",
+    "checkout",
+    "upstream",
+    "status:>=500",
+    "*",
+)
 
 
 def made(path: str, rows: int) -> Table:
@@ -46,20 +55,45 @@ def made(path: str, rows: int) -> Table:
 
 def questions() -> list[str]:
     """Two hundred searches: a service with a level, a status, a word or a part of a day each."""
-    words = ("timeout", "refused", "deadlock", "charge", "exception", "queue", "slow", "retrying", "cache", "login")
-    services = ("gateway", "checkout", "search", "auth", "billing", "inventory", "mailer", "reports")
+    words = (
+        "timeout",
+        "refused",
+        "deadlock",
+        "charge",
+        "exception",
+        "queue",
+        "slow",
+        "retrying",
+        "cache",
+        "login",
+    )
+    services = (
+        "gateway",
+        "checkout",
+        "search",
+        "auth",
+        "billing",
+        "inventory",
+        "mailer",
+        "reports",
+    )
     pairs = [(service, word) for word in words for service in services]
     asked = [f"service:{service} AND {word}" for service, word in pairs]
     asked += [f"{word} {service}" for service, word in pairs]
     asked += [
-        f"level:ERROR AND {service} AND status:{status}" for service in services for status in (500, 502, 503, 504)
+        f"level:ERROR AND {service} AND status:{status}"
+        for service in services
+        for status in (500, 502, 503, 504)
     ]
     asked += [*words[:6], "level:ERROR", "*"]
     return asked[:QUESTIONS]
 
 
-def rendered(table: Table, warehouse: Warehouse, name: str) -> dict[str, dict[str, dict[str, float]]]:
-    """Milliseconds of `Table.search`, of the page of the same hits, and of a request for it: first, then again.
+def rendered(
+    table: Table, warehouse: Warehouse, name: str
+) -> dict[str, dict[str, dict[str, float]]]:
+    """Milliseconds of `Table.search`, of the page of the same hits, and of a request for it: first,
+    then again.
 
     Every question is asked by all three ways before the next, each way first in turn.
     """
@@ -103,8 +137,19 @@ async def _asked(app: ASGIApp, path: str, query: str) -> None:
     async def send(message: MutableMapping[str, object]) -> None:
         status.append(message.get("status"))
 
-    scope = {"type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "query_string": query.encode()}
-    rest = {"headers": [(b"host", b"127.0.0.1")], "scheme": "http", "server": ("127.0.0.1", 80), "root_path": ""}
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
+    }
+    rest = {
+        "headers": [(b"host", b"127.0.0.1")],
+        "scheme": "http",
+        "server": ("127.0.0.1", 80),
+        "root_path": "",
+    }
     await app({**scope, **rest}, receive, send)
     assert status[0] == 200, status
 
@@ -123,7 +168,9 @@ def _page(table: Table, name: str, query: str) -> str:
     return search_page.search_page(name, table, view, shown, shown.page())
 
 
-async def user(host: str, port: int, paths: list[str], until: float, times: list[float], errors: list[str]) -> None:
+async def user(
+    host: str, port: int, paths: list[str], until: float, times: list[float], errors: list[str]
+) -> None:
     """One user who asks again as soon as the answer is there, over one connection."""
     reader, writer = await asyncio.open_connection(host, port)
     turn = 0
@@ -135,7 +182,9 @@ async def user(host: str, port: int, paths: list[str], until: float, times: list
         await writer.drain()
         head = await reader.readuntil(b"\r\n\r\n")
         length = next(
-            int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")
+            int(line.split(b":")[1])
+            for line in head.split(b"\r\n")
+            if line.lower().startswith(b"content-length")
         )
         await reader.readexactly(length)
         times.append((time.perf_counter() - start) * 1000)
@@ -146,7 +195,11 @@ async def user(host: str, port: int, paths: list[str], until: float, times: list
 
 def memory(pid: int) -> int:
     """Resident megabytes of a process."""
-    line = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmRSS"))
+    line = next(
+        line
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+        if line.startswith("VmRSS")
+    )
     return int(line.split()[1]) // 1024
 
 
@@ -156,7 +209,9 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-async def load(address: str, token: str, name: str, *, users: int, seconds: float) -> tuple[list[float], list[str]]:
+async def load(
+    address: str, token: str, name: str, *, users: int, seconds: float
+) -> tuple[list[float], list[str]]:
     """Times and errors of all users."""
     host, _, port = address.removeprefix("http://").partition(":")
     paths = [f"/{token}/{name}/_search?size=20&q={quote(query)}" for query in QUERIES]
@@ -164,7 +219,10 @@ async def load(address: str, token: str, name: str, *, users: int, seconds: floa
     errors: list[str] = []
     until = time.monotonic() + seconds
     await asyncio.gather(
-        *(user(host, int(port), paths[n % 7 :] + paths[: n % 7], until, times, errors) for n in range(users))
+        *(
+            user(host, int(port), paths[n % 7 :] + paths[: n % 7], until, times, errors)
+            for n in range(users)
+        )
     )
     return times, errors
 
@@ -178,19 +236,43 @@ def main() -> None:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         table = made(f"{folder}/logs", asked.rows)
-        print(json.dumps({"rows": asked.rows, "ms": rendered(table, Warehouse([table.path]), "logs")}), flush=True)
-        command = [str(Path(sys.executable).with_name("indextables")), "serve", table.path, "--port", "0", "--json"]
+        print(
+            json.dumps(
+                {"rows": asked.rows, "ms": rendered(table, Warehouse([table.path]), "logs")}
+            ),
+            flush=True,
+        )
+        command = [
+            str(Path(sys.executable).with_name("indextables")),
+            "serve",
+            table.path,
+            "--port",
+            "0",
+            "--json",
+        ]
         server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         try:
             assert server.stdout is not None
             told = json.loads("".join(server.stdout.readline() for _ in range(4)))
             before, cpu = memory(server.pid), cpu_seconds(server.pid)
             half = asyncio.run(
-                load(told["address"], told["token"], "logs", users=asked.users, seconds=asked.seconds / 2)
+                load(
+                    told["address"],
+                    told["token"],
+                    "logs",
+                    users=asked.users,
+                    seconds=asked.seconds / 2,
+                )
             )
             middle = memory(server.pid)
             rest = asyncio.run(
-                load(told["address"], told["token"], "logs", users=asked.users, seconds=asked.seconds / 2)
+                load(
+                    told["address"],
+                    told["token"],
+                    "logs",
+                    users=asked.users,
+                    seconds=asked.seconds / 2,
+                )
             )
             times, errors = sorted(half[0] + rest[0]), half[1] + rest[1]
             figures = {

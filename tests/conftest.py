@@ -1,4 +1,6 @@
-"""Places to put tables, for every suite: real stores that start once per test process, a fresh folder per test."""
+"""Places to put tables, for every suite: real stores that start once per test process, a fresh
+folder per test.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,21 @@ SPARK_SETTINGS = {
     "spark.default.parallelism": "2",
     "spark.sql.session.timeZone": "America/New_York",
 }
-CHECKPOINTS.workers = 0  # a test that looks at a table sees the checkpoint that its commits made due
+CHECKPOINTS.workers = (
+    0  # a test that looks at a table sees the checkpoint that its commits made due
+)
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of Azurite in one process: it is installed with npm where it is not there, and others would wait."""
+    """Keep the tests of Azurite in one process: it is installed with npm where it is not there, and
+    others would wait.
+    """
     for item in items:
-        if "azure" in getattr(item, "fixturenames", ()) and item.get_closest_marker("xdist_group") is None:
+        if (
+            "azure" in getattr(item, "fixturenames", ())
+            and item.get_closest_marker("xdist_group") is None
+        ):
             item.add_marker(pytest.mark.xdist_group("azure"))
 
 
@@ -59,7 +68,9 @@ def azure() -> Iterator[StorePlace]:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A small session with the extension installed: the one of all tests, which share a process for it."""
+    """A small session with the extension installed: the one of all tests, which share a process for
+    it.
+    """
     import indextables.spark as its  # takes long, and most processes need none
 
     with pytest.MonkeyPatch.context() as patch:
@@ -103,7 +114,16 @@ def fault_server() -> Iterator[FaultServer]:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say how many code blocks of the documents ran, whichever processes ran them."""
-    passed = [report for report in terminalreporter.stats.get("passed", []) if report.when == "call"]
-    ran = [count for report in passed for name, count in report.user_properties if name == "code_blocks"]
+    passed = [
+        report for report in terminalreporter.stats.get("passed", []) if report.when == "call"
+    ]
+    ran = [
+        count
+        for report in passed
+        for name, count in report.user_properties
+        if name == "code_blocks"
+    ]
     if ran:
-        terminalreporter.write_line(f"documents: {sum(ran)} code blocks ran on {len(ran)} pages and notebooks")
+        terminalreporter.write_line(
+            f"documents: {sum(ran)} code blocks ran on {len(ran)} pages and notebooks"
+        )

@@ -1,6 +1,8 @@
-"""Write docs/benchmarks.md and the highlights of the README from the JSON that `make bench` left in bench/results.
+"""Write docs/benchmarks.md and the highlights of the README from the JSON that `make bench` left in
+bench/results.
 
-`python -m tools.bench_table` replaces the parts of both pages between their marks. Every row is shown, won or lost.
+`python -m tools.bench_table` replaces the parts of both pages between their marks. Every row is
+shown, won or lost.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ HIGHLIGHTS = (
     ("write, CPU", "df.write.parquet", "write in Spark, CPU"),
     ("update 100,000 of 1,000,000 rows (CPU)", "Lance", "update 100,000 of 1,000,000 rows, CPU"),
 )
-"""Rows of the README by name and peer, with the label that the README shows; the last two are losses."""
+"""Rows of the README by name and peer, with the label that the README shows; the last two are
+losses.
+"""
 _SUITES = ("search", "log", "spark", "upkeep")
 _LESS_IS_BETTER = ("ms", "s", "bytes", "KB", "MB", "%")
 _ABOUT_EQUAL = 1.15
@@ -44,13 +48,21 @@ Rows = list[dict[str, Any]]
 
 
 def table(results: Iterable[dict[str, Any]]) -> str:
-    """Everything between the marks: what was measured on what, the searches, the rest, and where others are better."""
+    """Everything between the marks: what was measured on what, the searches, the rest, and where
+    others are better.
+    """
     suites = sorted(results, key=lambda result: _SUITES.index(result["name"]))
     rows = [row for result in suites for row in result["rows"]]
     searches = [row for row in rows if row["peer"] in _ENGINES and "their p95" in row["note"]]
-    by_cpu = {(row["what"].removesuffix(" (CPU)"), row["peer"]) for row in rows if row["what"].endswith(" (CPU)")}
+    by_cpu = {
+        (row["what"].removesuffix(" (CPU)"), row["peer"])
+        for row in rows
+        if row["what"].endswith(" (CPU)")
+    }
     rows = [row for row in rows if (row["what"], row["peer"]) not in by_cpu]
-    others = [row for row in rows if row not in searches and (row["theirs"] is not None or row["target"])]
+    others = [
+        row for row in rows if row not in searches and (row["theirs"] is not None or row["target"])
+    ]
     parts = [_measured(suites)]
     if searches:
         parts.append(_searches(searches))
@@ -62,10 +74,13 @@ def _measured(results: list[dict[str, Any]]) -> str:
     dates = sorted({result["date"] for result in results})
     machine = results[0]["machine"]
     days = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
-    versions = {name: number for result in results for name, number in result.get("versions", {}).items()}
+    versions = {
+        name: number for result in results for name, number in result.get("versions", {}).items()
+    }
     peers = ", ".join(f"{_NAMES.get(name, name)} {number}" for name, number in versions.items())
     sizes = "; ".join(
-        f"`make bench-{result['name']}`: " + ", ".join(f"{size:,} {what}" for what, size in result["sizes"].items())
+        f"`make bench-{result['name']}`: "
+        + ", ".join(f"{size:,} {what}" for what, size in result["sizes"].items())
         for result in results
         if result.get("sizes")
     )
@@ -107,7 +122,12 @@ def _their_cells(row: dict[str, Any] | None) -> list[str]:
 
 
 def _others(rows: Rows) -> str:
-    lines = ["Everything else:", "", "| what | IndexTables | the other | | goal |", "|---|---:|---:|---|---|"]
+    lines = [
+        "Everything else:",
+        "",
+        "| what | IndexTables | the other | | goal |",
+        "|---|---:|---:|---|---|",
+    ]
     for row in rows:
         ours, theirs, unit = _figures(row)
         other = "" if theirs is None else f"{row['peer']}: {_shown(theirs)} {unit}".strip()
@@ -124,7 +144,11 @@ def _losses(rows: Rows) -> str:
             worse[row["peer"]].append(f"{_what(row)} ({_factor(row)} times)")
     lines = ["**Where it loses**", ""]
     lines += [f"- to {peer}: {'; '.join(what)}" for peer, what in worse.items()]
-    missed = [f"{_what(row)} ({_goal(row).removesuffix(' missed')})" for row in rows if row["met"] is False]
+    missed = [
+        f"{_what(row)} ({_goal(row).removesuffix(' missed')})"
+        for row in rows
+        if row["met"] is False
+    ]
     lines.append(f"- goals of ours that were missed: {'; '.join(missed) or 'none'}")
     return "\n".join(lines)
 
@@ -142,7 +166,9 @@ def _figures(row: dict[str, Any]) -> tuple[float, float | None, str]:
 
 
 def _percentiles(median: float, note: dict[str, float], prefix: str) -> str:
-    return " / ".join(_shown(figure) for figure in (median, note[f"{prefix}p95"], note[f"{prefix}p99"]))
+    return " / ".join(
+        _shown(figure) for figure in (median, note[f"{prefix}p95"], note[f"{prefix}p99"])
+    )
 
 
 def _factor(row: dict[str, Any]) -> str:

@@ -1,7 +1,8 @@
-"""Count what the style guide wants less of, and compare the counts with a committed baseline that may only fall.
+"""Count what the style guide wants less of, and compare the counts with a committed baseline that
+may only fall.
 
-`python -m tools.code_style` prints large modules, large functions and every count that differs from the baseline.
-`python -m tools.code_style --write` stores lower counts as the new baseline.
+`python -m tools.code_style` prints large modules, large functions and every count that differs from
+the baseline. `python -m tools.code_style --write` stores lower counts as the new baseline.
 """
 
 from __future__ import annotations
@@ -29,8 +30,28 @@ AREAS = {
 """The glossary is counted in each of these areas by itself."""
 GLOSSARY = (
     *("told", "tells", "whoever", "somebody", "nobody", "who", "anew", "so many", "as many as"),
-    *("beside", "meanwhile", "by itself", "by turns", "a moment", "moments", "a look", "looks at", "stands for"),
-    *("stands in", "stands there", "room", "rooms", "house", "crumb", "ledger", "the JVM engine", "their engine"),
+    *(
+        "beside",
+        "meanwhile",
+        "by itself",
+        "by turns",
+        "a moment",
+        "moments",
+        "a look",
+        "looks at",
+        "stands for",
+    ),
+    *(
+        "stands in",
+        "stands there",
+        "room",
+        "rooms",
+        "house",
+        "crumb",
+        "ledger",
+        "the JVM engine",
+        "their engine",
+    ),
 )
 """Words that the style guide replaces. `room` and `house` mean a package and the project."""
 IRREGULAR_PARTICIPLES = (
@@ -74,7 +95,9 @@ def count_style() -> dict[str, float | dict[str, int]]:
     """Return every count of the baseline for the working tree."""
     texts = read_sources().values()
     lines = [line for text in texts for line in text.splitlines()]
-    conditionals = sum(isinstance(node, ast.IfExp) for tree in parse_sources().values() for node in ast.walk(tree))
+    conditionals = sum(
+        isinstance(node, ast.IfExp) for tree in parse_sources().values() for node in ast.walk(tree)
+    )
     participles = sum(is_bare_participle(function.name) for _, function in find_functions())
     counts: dict[str, float | dict[str, int]] = {
         "conditional expressions per 100 lines": round(conditionals / len(lines) * 100, 2),
@@ -91,7 +114,9 @@ def count_glossary(area: str) -> dict[str, int]:
     """Return how often each glossary word occurs in an area; words that do not occur are left out."""
     files = {path for pattern in AREAS[area] for path in ROOT.glob(pattern)}
     text = "\n".join(path.read_text(encoding="utf-8") for path in sorted(files)).lower()
-    found = Counter({word: len(re.findall(rf"\b{re.escape(word.lower())}\b", text)) for word in GLOSSARY})
+    found = Counter(
+        {word: len(re.findall(rf"\b{re.escape(word.lower())}\b", text)) for word in GLOSSARY}
+    )
     return {word: count for word, count in sorted(found.items()) if count}
 
 
@@ -139,14 +164,20 @@ def find_large_code() -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Compare the style of the code with the committed baseline.")
-    parser.add_argument("--write", action="store_true", help="store counts that fell as the new baseline")
+    parser = argparse.ArgumentParser(
+        description="Compare the style of the code with the committed baseline."
+    )
+    parser.add_argument(
+        "--write", action="store_true", help="store counts that fell as the new baseline"
+    )
     write = parser.parse_args().write
     for line in find_large_code():
         sys.stdout.write(f"warning: {line}\n")
     higher, lower = compare_with_baseline()
     if write and not higher:
-        BASELINE.write_text(json.dumps(count_style(), indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        BASELINE.write_text(
+            json.dumps(count_style(), indent=1, sort_keys=True) + "\n", encoding="utf-8"
+        )
         return 0
     for line in higher:
         sys.stdout.write(f"error: {line}; reword it, see CONTRIBUTING.md\n")

@@ -29,7 +29,9 @@ def help_of(name: str) -> str:
     shown = CliRunner(env=_TERMINAL).invoke(app, [name, "--help"], prog_name="indextables")
     if shown.exit_code:
         raise RuntimeError(f"{name} --help ended with {shown.exit_code}: {shown.output}")
-    return "\n".join(line.rstrip() for line in _STYLING.sub("", shown.stdout).strip("\n").splitlines())
+    return "\n".join(
+        line.rstrip() for line in _STYLING.sub("", shown.stdout).strip("\n").splitlines()
+    )
 
 
 def exit_codes() -> str:

@@ -1,10 +1,13 @@
-"""Compile the Java sources with `javac -Xlint:all` and compare what it reports with a committed baseline.
+"""Compile the Java sources with `javac -Xlint:all` and compare what it reports with a committed
+baseline.
 
-`python -m tools.java_lint` fails on an error that the baseline does not list and on more warnings of a kind than it allows.
-`python -m tools.java_lint --write` stores lower counts. Where there is no JDK the check is skipped.
+`python -m tools.java_lint` fails on an error that the baseline does not list and on more warnings
+of a kind than it allows. `python -m tools.java_lint --write` stores lower counts. Where there is no
+JDK the check is skipped.
 
-The sources are written for Janino, which has no generics. The listed errors are those of classes that inherit from Scala
-classes in a way that the generics of Java do not allow; their bytecode is right.
+The sources are written for Janino, which has no generics. The listed errors are those of classes
+that inherit from Scala classes in a way that the generics of Java do not allow; their bytecode is
+right.
 """
 
 from __future__ import annotations
@@ -38,10 +41,21 @@ def run_javac(javac: str) -> str:
         sources.mkdir()
         for name, text in java_sources(minor_version(pyspark.__version__)).items():
             Path(sources, name).write_text(text, encoding="utf-8")
-        command = [javac, "-proc:none", "-Xlint:all,-path", "-Xmaxerrs", "1000", "-Xmaxwarns", "100000"]
+        command = [
+            javac,
+            "-proc:none",
+            "-Xlint:all,-path",
+            "-Xmaxerrs",
+            "1000",
+            "-Xmaxwarns",
+            "100000",
+        ]
         files = sorted(map(str, sources.iterdir()))
         result = subprocess.run(
-            [*command, "-d", folder, "-cp", str(jars), *files], capture_output=True, text=True, check=False
+            [*command, "-d", folder, "-cp", str(jars), *files],
+            capture_output=True,
+            text=True,
+            check=False,
         )
     return result.stdout + result.stderr
 
@@ -55,11 +69,15 @@ def read_version(javac: str) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Type-check the Java sources.")
-    parser.add_argument("--write", action="store_true", help="store counts that fell as the new baseline")
+    parser.add_argument(
+        "--write", action="store_true", help="store counts that fell as the new baseline"
+    )
     write = parser.parse_args().write
     javac = shutil.which("javac")
     if javac is None:
-        sys.stdout.write("note: there is no javac on the PATH; the Java sources are not type-checked\n")
+        sys.stdout.write(
+            "note: there is no javac on the PATH; the Java sources are not type-checked\n"
+        )
         return 0
     report = run_javac(javac)
     errors = {f"{name}: {_TYPE_ARGUMENTS.sub('', text)}" for name, text in _ERROR.findall(report)}

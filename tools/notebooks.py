@@ -1,6 +1,8 @@
-"""Runs the notebooks and saves what their cells show, so that they are read whole on a forge: `python -m tools.notebooks`.
+"""Runs the notebooks and saves what their cells show, so that they are read whole on a forge:
+`python -m tools.notebooks`.
 
-The tests of the documents run the same cells in the same way and compare. Spark is started for those that need it.
+The tests of the documents run the same cells in the same way and compare. Spark is started for
+those that need it.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ def save_outputs(notebook: Path) -> None:
 
 
 def main(names: list[str]) -> None:
-    """Those that are named, or all; Spark stays in the folder that it was started in, so each has a folder first."""
+    """Those that are named, or all; Spark stays in the folder that it was started in, so each has a
+    folder first.
+    """
     for notebook in [NOTEBOOKS / name for name in names] or sorted(NOTEBOOKS.glob("*.ipynb")):
         with tempfile.TemporaryDirectory() as folder:
             os.chdir(folder)

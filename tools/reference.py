@@ -1,8 +1,9 @@
-"""The generated parts of the documentation: settings, errors, statements, verbs and commands, from the code itself.
+"""The generated parts of the documentation: settings, errors, statements, verbs and commands, from
+the code itself.
 
-A page says where a part goes with a line `<!-- generated: NAME -->`; the part stands behind it, up to `<!-- end of NAME -->`.
-`python -m tools.reference` writes all of them anew (`make api` does), and a test compares. So pages are whole wherever they
-are read.
+A page says where a part goes with a line `<!-- generated: NAME -->`; the part stands behind it, up
+to `<!-- end of NAME -->`. `python -m tools.reference` writes all of them anew (`make api` does),
+and a test compares. So pages are whole wherever they are read.
 """
 
 from __future__ import annotations
@@ -80,12 +81,15 @@ def settings() -> str:
 
 
 def jvm_names() -> str:
-    """Settings of the JVM engine that have another name here or no effect, and its kinds of index that are not offered."""
+    """Settings of the JVM engine that have another name here or no effect, and its kinds of index
+    that are not offered.
+    """
     renamed = [[f"`{key}`", f"`{alias.target}`"] for key, alias in ALIASES.items()]
     idle = [[f"`{key}`", f"no effect: {reason}"] for key, reason in NO_EFFECT.items()]
     fixed = [[f"`{key}`", f"`false` is refused: {reason}"] for key, reason in REFUSED.items()]
     kinds = [
-        [f"`indexing.typemap.*` = `{kind}`", f"refused; write {way_out}"] for kind, way_out in REFUSED_KINDS.items()
+        [f"`indexing.typemap.*` = `{kind}`", f"refused; write {way_out}"]
+        for kind, way_out in REFUSED_KINDS.items()
     ]
     return _table(["key there", "here"], [*renamed, *idle, *fixed, *kinds])
 
@@ -93,7 +97,13 @@ def jvm_names() -> str:
 def _setting_group(group: type) -> str:
     head = f"### {_spaced(group.__name__.removesuffix('Settings'))}\n\n{inspect.getdoc(group)}\n"
     rows = [
-        [f"`{s.key}`", _default(s), _cell(str(s.type.allowed)), "table" if s.in_table else "caller", _cell(s.doc)]
+        [
+            f"`{s.key}`",
+            _default(s),
+            _cell(str(s.type.allowed)),
+            "table" if s.in_table else "caller",
+            _cell(s.doc),
+        ]
         for s in list_settings(group)
     ]
     return f"{head}\n{_table(['key', 'default', 'allowed', 'decided by', 'what it does'], rows)}\n"
@@ -106,10 +116,19 @@ def _default(found: Setting) -> str:
 
 
 def error_tree() -> str:
-    """Every error: its place in the tree, its kind, what it means and what it tells the caller to do."""
-    found = [cls for _, cls in inspect.getmembers(errors, inspect.isclass) if issubclass(cls, errors.IndexTablesError)]
+    """Every error: its place in the tree, its kind, what it means and what it tells the caller to
+    do.
+    """
+    found = [
+        cls
+        for _, cls in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(cls, errors.IndexTablesError)
+    ]
     order = sorted(found, key=lambda cls: [c.__name__ for c in reversed(cls.__mro__)])
-    rows = [[*(f"`{name}`" for name in (c.__name__, c.__mro__[1].__name__, c.kind)), *_told(c)] for c in order]
+    rows = [
+        [*(f"`{name}`" for name in (c.__name__, c.__mro__[1].__name__, c.kind)), *_told(c)]
+        for c in order
+    ]
     return _table(["error", "is a", "kind", "what happened", "what it says to do"], rows)
 
 
@@ -124,7 +143,10 @@ def statements() -> str:
 
 def not_offered() -> str:
     """Every statement that is known only to be refused."""
-    rows = [[f"`{lead}`", f"{why['reason']}. {why['way_out']}"] for lead, why in NotOffered.leads.items()]
+    rows = [
+        [f"`{lead}`", f"{why['reason']}. {why['way_out']}"]
+        for lead, why in NotOffered.leads.items()
+    ]
     return _table(["statement", "why not, and what instead"], rows)
 
 
@@ -155,11 +177,17 @@ def table_verbs() -> str:
     parts = []
     handle, *others = [cls for cls in reversed(Table.__mro__) if cls is not object]
     for cls in (handle, *reversed(others)):
-        own = [(name, member) for name, member in vars(cls).items() if not name.startswith("_") and _is_verb(member)]
+        own = [
+            (name, member)
+            for name, member in vars(cls).items()
+            if not name.startswith("_") and _is_verb(member)
+        ]
         if own:
             parts.append(f"### {inspect.getdoc(cls)}\n" if cls is not Table else "")
             parts += [_member(name, member) for name, member in own]
-    changes = [(name, member) for name, member in vars(Alteration).items() if not name.startswith("_")]
+    changes = [
+        (name, member) for name, member in vars(Alteration).items() if not name.startswith("_")
+    ]
     parts.append(f"### {inspect.getdoc(Alteration)}\n")
     parts += [_function(f"t.alter.{name}", member, level=4) for name, member in changes]
     return "\n".join(parts)
@@ -173,14 +201,18 @@ def _member(name: str, member: Any) -> str:
     if isinstance(member, property):
         return f"#### `t.{name}`\n\n{inspect.getdoc(member)}\n"
     function = member.__func__ if isinstance(member, classmethod) else member
-    return _function(f"{'Table' if isinstance(member, classmethod) else 't'}.{name}", function, level=4)
+    return _function(
+        f"{'Table' if isinstance(member, classmethod) else 't'}.{name}", function, level=4
+    )
 
 
 def _function(shown: str, function: Callable[..., Any], *, level: int = 3) -> str:
     signature = inspect.signature(function)
     given = [p for p in signature.parameters.values() if p.name not in ("self", "cls")]
     returns = str(signature.return_annotation).replace("'", "")
-    text = f"{shown}{signature.replace(parameters=given, return_annotation=inspect.Signature.empty)}".replace("'", '"')
+    text = f"{shown}{signature.replace(parameters=given, return_annotation=inspect.Signature.empty)}".replace(
+        "'", '"'
+    )
     text = re.sub(r'(: )"([^"]*)"', r"\1\2", text)
     text = re.sub(r"<function (\w+) at \w+>", r"\1", text)
     head = f"{'#' * level} `{shown.rpartition('.')[2]}`"
@@ -189,7 +221,9 @@ def _function(shown: str, function: Callable[..., Any], *, level: int = 3) -> st
 
 
 def docstring_as_markdown(text: str) -> str:
-    """Return a docstring in Google form as markdown: arguments and errors as lists, the example as code."""
+    """Return a docstring in Google form as markdown: arguments and errors as lists, the example as
+    code.
+    """
     parts = re.split(r"^(Args|Returns|Raises|Example):\n", text, flags=re.MULTILINE)
     shown = [parts[0].strip()]
     for title, body in zip(parts[1::2], parts[2::2], strict=True):
@@ -251,7 +285,11 @@ def other_functions() -> str:
 
 def log_values() -> str:
     """What a transaction takes."""
-    verbs = [(n, m) for n, m in vars(Transaction).items() if inspect.isfunction(m) and not n.startswith("_")]
+    verbs = [
+        (n, m)
+        for n, m in vars(Transaction).items()
+        if inspect.isfunction(m) and not n.startswith("_")
+    ]
     shown = "\n".join(_function(f"tx.{name}", member, level=4) for name, member in verbs)
     rows = [[f"`{name}`", f"`{kind}`"] for name, kind in AddAction.__annotations__.items()]
     return f"{shown}\n#### `AddAction`\n\n{inspect.getdoc(AddAction)}\n\n{_table(['field', 'type'], rows)}\n"
@@ -260,7 +298,11 @@ def log_values() -> str:
 def metrics() -> str:
     """Every metric: its name, what it counts, its labels."""
     rows = [
-        [f"`{PREFIX}{f.name}`", f.help + (" A sum and a count." if f.timer else ""), ", ".join(f.labels)]
+        [
+            f"`{PREFIX}{f.name}`",
+            f.help + (" A sum and a count." if f.timer else ""),
+            ", ".join(f.labels),
+        ]
         for f in FAMILIES.values()
     ]
     return _table(["metric", "what it counts", "labels"], rows)
@@ -269,7 +311,13 @@ def metrics() -> str:
 def conformance() -> str:
     """Every promise of the specification, what is done, and the test that shows it."""
     rows = [
-        [r.text, _cell(r.promise), r.how, _cell(". ".join(t for t in (r.done, r.why) if t)), _tests(r.test)]
+        [
+            r.text,
+            _cell(r.promise),
+            r.how,
+            _cell(". ".join(t for t in (r.done, r.why) if t)),
+            _tests(r.test),
+        ]
         for r in promises()
     ]
     return _table(["text", "promise", "how", "what is done, and why", "shown by"], rows)
@@ -291,7 +339,10 @@ def verbs() -> str:
                 else "runs again if it had not taken effect"
             )
             rows.append([f"`{change.name}`", way, protocol, identity, again])
-    reads = [f"**{way}**: {', '.join(f'`{name}`' for name in sorted(names))}." for way, names in READS.items()]
+    reads = [
+        f"**{way}**: {', '.join(f'`{name}`' for name in sorted(names))}."
+        for way, names in READS.items()
+    ]
     return _table(head, rows) + "\nThese change no table.\n\n" + "\n\n".join(reads) + "\n"
 
 
@@ -301,7 +352,9 @@ def _tests(names: str) -> str:
 
 def reports() -> str:
     """Every report and its fields."""
-    return "\n".join(f"#### `{cls.__name__}`\n\n{inspect.getdoc(cls)}\n\n{_fields(cls)}\n" for cls in REPORTS)
+    return "\n".join(
+        f"#### `{cls.__name__}`\n\n{inspect.getdoc(cls)}\n\n{_fields(cls)}\n" for cls in REPORTS
+    )
 
 
 def _fields(cls: type[Report]) -> str:
@@ -311,7 +364,10 @@ def _fields(cls: type[Report]) -> str:
 def decisions() -> str:
     """The pages of decisions, by number."""
     pages = sorted((DOCS / "adr").glob("0*.md"))
-    return "".join(f"- [{page.read_text('utf-8').splitlines()[0].lstrip('# ')}]({page.name})\n" for page in pages)
+    return "".join(
+        f"- [{page.read_text('utf-8').splitlines()[0].lstrip('# ')}]({page.name})\n"
+        for page in pages
+    )
 
 
 def _spaced(name: str) -> str:

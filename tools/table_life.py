@@ -1,7 +1,8 @@
-"""The pictures of a life of a table, drawn from one that lives it: `python -m tools.table_life` writes assets/life-*.svg.
+"""The pictures of a life of a table, drawn from one that lives it: `python -m tools.table_life`
+writes assets/life-*.svg.
 
-A box is a split, as wide as its rows; rows that a deletion vector names are pale, and a split that the version does not
-hold any more, but whose file is still there, is a dashed outline.
+A box is a split, as wide as its rows; rows that a deletion vector names are pale, and a split that
+the version does not hold any more, but whose file is still there, is a dashed outline.
 """
 
 from __future__ import annotations
@@ -26,18 +27,26 @@ _STYLE = Markup(
 
 
 def _append(count: int) -> Callable[[Table], object]:
-    return lambda table: table.append(pa.table({"n": range(count), "word": [f"word {n}" for n in range(count)]}))
+    return lambda table: table.append(
+        pa.table({"n": range(count), "word": [f"word {n}" for n in range(count)]})
+    )
 
 
 STAGES: dict[str, tuple[str, tuple[Callable[[Table], object], ...]]] = {
-    "append": ("Four appends make four splits", (_append(120), _append(90), _append(60), _append(150))),
+    "append": (
+        "Four appends make four splits",
+        (_append(120), _append(90), _append(60), _append(150)),
+    ),
     "delete": ("A delete names rows and writes no split", (lambda t: t.delete(where="n < 8"),)),
     "merge": ("A merge writes one split of four", (lambda t: t.merge(target_size="1G"),)),
     "mistake": (
         "A mistake: all rows are overwritten",
         (lambda t: t.overwrite(pa.table({"n": [1], "word": ["oops"]})),),
     ),
-    "restore": ("The way back: a version names the old split again", (lambda t: t.restore(version=t.version - 1),)),
+    "restore": (
+        "The way back: a version names the old split again",
+        (lambda t: t.restore(version=t.version - 1),),
+    ),
     "purge": ("A purge deletes the files that no version needs", (lambda t: _purge(t),)),
 }
 
@@ -48,13 +57,19 @@ def _purge(table: Table) -> None:
 
 
 def picture(title: str, table: Table, known: dict[str, tuple[int, int]]) -> Markup:
-    """The table as it is: the versions of its log, its splits, and files that are left of older versions."""
+    """The table as it is: the versions of its log, its splits, and files that are left of older
+    versions.
+    """
     live = {row["path"]: row for row in table.files().to_pylist()}
     for path, row in live.items():
         rows = known.get(path, (row["num_records"], 0))[0]
         known[path] = rows, rows - row["num_records"]
     there = [path for path in known if (Path(table.path) / path).exists()]
-    shapes = [_STYLE, rect(0, 0, _WIDTH, 150, class_="paper"), label(_LEFT, 24, title, class_="name")]
+    shapes = [
+        _STYLE,
+        rect(0, 0, _WIDTH, 150, class_="paper"),
+        label(_LEFT, 24, title, class_="name"),
+    ]
     x = _LEFT
     for version in sorted(table.history().column("version").to_pylist()):
         shapes += [
@@ -68,16 +83,30 @@ def picture(title: str, table: Table, known: dict[str, tuple[int, int]]) -> Mark
         wide = max(34.0, rows * _PER_ROW)
         shapes.append(rect(x, 76, wide, _ROW, class_="live" if path in live else "gone", rx=4))
         if path in live and deleted:
-            shapes.append(rect(x + wide - deleted * _PER_ROW, 76, deleted * _PER_ROW, _ROW, class_="deleted"))
+            shapes.append(
+                rect(x + wide - deleted * _PER_ROW, 76, deleted * _PER_ROW, _ROW, class_="deleted")
+            )
         shapes.append(
-            label(x + 8, 98, f"{rows - deleted if path in live else rows}", class_="on" if path in live else None)
+            label(
+                x + 8,
+                98,
+                f"{rows - deleted if path in live else rows}",
+                class_="on" if path in live else None,
+            )
         )
         x += wide + _GAP
     words = f"{pluralize(table.count(), 'row')} in {len(live)} {'split' if len(live) == 1 else 'splits'}"
     left = len(there) - len(live)
     shapes.append(
         label(
-            _LEFT, 134, words + (f", {left} more {'file' if left == 1 else 'files'} for older versions" if left else "")
+            _LEFT,
+            134,
+            words
+            + (
+                f", {left} more {'file' if left == 1 else 'files'} for older versions"
+                if left
+                else ""
+            ),
         )
     )
     return drawing(_WIDTH, 150, element("g", *shapes), title=title)
@@ -94,7 +123,9 @@ def main() -> None:
             for deed in deeds:
                 deed(table)
             table = Table.open(table.path, options=options)
-            (ASSETS / f"life-{name}.svg").write_text(picture(title, table, known) + "\n", encoding="utf-8")
+            (ASSETS / f"life-{name}.svg").write_text(
+                picture(title, table, known) + "\n", encoding="utf-8"
+            )
 
 
 if __name__ == "__main__":

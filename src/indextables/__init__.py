@@ -34,19 +34,29 @@ _WHERE = {
 }
 _OPEN = "indextables.open_table(path)"
 _ELSEWHERE = {
-    **dict.fromkeys(("open", "read", "read_table", "load", "load_table", "connect", "DeltaTable"), _OPEN),
-    **dict.fromkeys(("create", "create_table", "write", "write_deltalake"), "indextables.write_table(path, rows)"),
+    **dict.fromkeys(
+        ("open", "read", "read_table", "load", "load_table", "connect", "DeltaTable"), _OPEN
+    ),
+    **dict.fromkeys(
+        ("create", "create_table", "write", "write_deltalake"),
+        "indextables.write_table(path, rows)",
+    ),
 }
 """Functions of other libraries, and the call here."""
 
 
 def __getattr__(name: str) -> Any:
     if name not in _WHERE:
-        elsewhere = f". Use {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+        if name in _ELSEWHERE:
+            elsewhere = f". Use {_ELSEWHERE[name]}"
+        else:
+            elsewhere = ""
         raise AttributeError(f"module 'indextables' has no attribute {name!r}{elsewhere}")
     module, attribute = _WHERE[name]
     found = import_module(module)
-    return found if attribute is None else getattr(found, attribute)
+    if attribute is None:
+        return found
+    return getattr(found, attribute)
 
 
 def __dir__() -> list[str]:

@@ -29,8 +29,9 @@
        ├─ ThrottledError
        └─ UnavailableError
 
-The message says what happened and to which path and version; the hint says what to do next; the context holds the same
-facts as plain values for programs (`kind` and `context` are stable, wording is not).
+The message says what happened and to which path and version; the hint says what to do next; the
+context holds the same facts as plain values for programs (`kind` and `context` are stable, wording
+is not).
 """
 
 from __future__ import annotations
@@ -40,11 +41,15 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 LONGEST_NAME = 200
-"""Characters of a name that a message repeats. Looking for names like it costs the square of its length."""
+"""Characters of a name that a message repeats. Looking for names like it costs the square of its
+length.
+"""
 
 
 LONGEST_MESSAGE = 20_000
-"""Characters of a message or a hint: what is wrong may be a text of any length, and ends up in logs and terminals."""
+"""Characters of a message or a hint: what is wrong may be a text of any length, and ends up in logs
+and terminals.
+"""
 
 
 def _shorten(text: str) -> str:
@@ -63,10 +68,12 @@ def show_value(value: object) -> str:
 
 
 def nearest(name: str, known: Iterable[str], *, count: int = 1, cutoff: float = 0.6) -> list[str]:
-    """The known names most like a misspelt one, the best first; none for a name that nobody mistyped."""
+    """Return the known names most similar to a misspelt one, the best first."""
     if len(name) > LONGEST_NAME:
         return []
-    return difflib.get_close_matches(name, [k for k in known if len(k) <= LONGEST_NAME], n=count, cutoff=cutoff)
+    return difflib.get_close_matches(
+        name, [k for k in known if len(k) <= LONGEST_NAME], n=count, cutoff=cutoff
+    )
 
 
 class IndexTablesError(Exception):
@@ -89,10 +96,17 @@ class IndexTablesError(Exception):
 
     def to_dict(self) -> dict[str, Any]:
         """The error as plain values, the form that `--json` prints."""
-        return {"kind": self.kind, "message": self.message, "hint": self.hint, "context": self.context}
+        return {
+            "kind": self.kind,
+            "message": self.message,
+            "hint": self.hint,
+            "context": self.context,
+        }
 
 
-def _rebuild(cls: type[IndexTablesError], message: str, hint: str, context: dict[str, Any]) -> IndexTablesError:
+def _rebuild(
+    cls: type[IndexTablesError], message: str, hint: str, context: dict[str, Any]
+) -> IndexTablesError:
     return cls(message, hint=hint, **context)
 
 
@@ -131,7 +145,9 @@ class TableExistsError(AlreadyExistsError):
     """A table exists at the path already."""
 
     kind = "table_exists"
-    default_hint = "Open it with Table.open(path), or pass exist_ok=True if the same schema is meant."
+    default_hint = (
+        "Open it with Table.open(path), or pass exist_ok=True if the same schema is meant."
+    )
 
 
 class ConflictError(IndexTablesError):
@@ -149,21 +165,29 @@ class CommitUnknownError(IndexTablesError):
 
 
 class CleanupError(IndexTablesError):
-    """The commit has landed, and cleaning up after it failed (raised where `cleanup.failurePolicy` is `fail`)."""
+    """The commit has landed, and cleaning up after it failed (raised where `cleanup.failurePolicy`
+    is `fail`).
+    """
 
     kind = "cleanup"
     default_hint = "Do not repeat the write: it is in the table. The next clean-up tries again."
 
 
 class CheckpointError(IndexTablesError):
-    """A checkpoint could not be made. The table is what its versions say: nothing of it depends on the checkpoint."""
+    """A checkpoint could not be made. The table is what its versions say: nothing of it depends on
+    the checkpoint.
+    """
 
     kind = "checkpoint"
-    default_hint = "The table can be read and written as before; the next writer, or CHECKPOINT, tries again."
+    default_hint = (
+        "The table can be read and written as before; the next writer, or CHECKPOINT, tries again."
+    )
 
 
 class CheckpointWriteError(CheckpointError):
-    """A checkpoint could not be written; `__cause__` is what went wrong. Logged and counted, never raised by a commit."""
+    """A checkpoint could not be written; `__cause__` is what went wrong. Logged and counted, never
+    raised by a commit.
+    """
 
     kind = "checkpoint_write"
 
@@ -212,9 +236,7 @@ class CheckpointCorruptionError(BadFileError):
     """A file of a state or checkpoint is empty, cut short, garbled or missing."""
 
     kind = "checkpoint_corruption"
-    default_hint = (
-        "CHECKPOINT INDEXTABLES or Table.repair(path) writes it again, from an older one or from the versions."
-    )
+    default_hint = "CHECKPOINT INDEXTABLES or Table.repair(path) writes it again, from an older one or from the versions."
 
 
 class MissingSplitError(CorruptTableError):
@@ -277,7 +299,9 @@ class AccessDeniedError(StorageError):
 
 
 class StorageFullError(StorageError):
-    """The disk is full, the quota is used up, or the file would exceed a size limit. Nothing was written."""
+    """The disk is full, the quota is used up, or the file would exceed a size limit. Nothing was
+    written.
+    """
 
     kind = "storage_full"
     default_hint = "Free some space or raise the quota, then try again."

@@ -1,8 +1,10 @@
-"""An open table as the packages above `log` and `splits` use it: the log, the snapshot and the settings of one version.
+"""An open table as the packages above `log` and `splits` use it: the log, the snapshot and the
+settings of one version.
 
-`Table` is the public class; it passes its `TableHandle` to the functions of `query`, `operations` and `inspect`. Columns
-have logical names in requests and results, and physical names in the splits. Members whose name begins with `physical_`,
-`search_settings`, `indexing` and `spec` use physical names.
+`Table` is the public class; it passes its `TableHandle` to the functions of `query`, `operations`
+and `inspect`. Columns have logical names in requests and results, and physical names in the splits.
+Members whose name begins with `physical_`, `search_settings`, `indexing` and `spec` use physical
+names.
 """
 
 from __future__ import annotations
@@ -59,10 +61,13 @@ R = TypeVar("R")
 ENGINE_INFO = f"indextables-python/{VERSION}"
 
 
-def open_log(path: str, options: Mapping[str, object] | None, *, makes_folder: bool = False) -> TransactionLog:
+def open_log(
+    path: str, options: Mapping[str, object] | None, *, makes_folder: bool = False
+) -> TransactionLog:
     """The log of the table at a path, before anything of it was read.
 
-    Only the first version of a table makes the folder of a log that is missing; with `makes_folder`, every write does.
+    Only the first version of a table makes the folder of a log that is missing; with
+    `makes_folder`, every write does.
     """
     settings = config.resolve(options=options)
     if not settings.group(ImplementationSettings).use_optimized:
@@ -70,14 +75,21 @@ def open_log(path: str, options: Mapping[str, object] | None, *, makes_folder: b
     spec = StoreSpec.from_url(path, settings)
     store = open_store(spec) if makes_folder else open_table_store(spec)
     location = settings.group(log_keys.CheckpointSettings).replica_location
-    replica = open_replica(location, store.url, settings) if location else None
+    if location:
+        replica = open_replica(location, store.url, settings)
+    else:
+        replica = None
     return TransactionLog(
-        LogContext(store, log_settings(settings), background=CHECKPOINTS, replica=replica, place=spec)
+        LogContext(
+            store, log_settings(settings), background=CHECKPOINTS, replica=replica, place=spec
+        )
     )
 
 
 def open_replica(location: str, table: str, settings: Settings) -> Replica:
-    """The replica at a place, which must not be in the table itself; opened with the settings of the caller."""
+    """The replica at a place, which must not be in the table itself; opened with the settings of
+    the caller.
+    """
     url = StoreSpec.from_url(location, settings).url
     if f"{url.rstrip('/')}/".startswith(f"{table.rstrip('/')}/"):
         raise InvalidInputError(
@@ -90,7 +102,9 @@ def open_replica(location: str, table: str, settings: Settings) -> Replica:
 
 @lru_cache(maxsize=1)
 def _say_there_is_one() -> None:
-    logger.info("transaction.useOptimized=false changes nothing: there is one implementation of the transaction log.")
+    logger.info(
+        "transaction.useOptimized=false changes nothing: there is one implementation of the transaction log."
+    )
 
 
 def log_settings(settings: Settings) -> LogSettings:
@@ -126,8 +140,13 @@ def tagged_version(log: TransactionLog, name: str) -> int:
     tags = log.newest().header.tags
     version = tags.get(name)
     if version is None:
-        hint = f"Tags: {', '.join(tags)}." if tags else "It has no tags; versions are numbers."
-        raise VersionNotFoundError(f"{log.store.url} has no tag {name!r}.", hint=hint, path=log.store.url, tag=name)
+        if tags:
+            hint = f"Tags: {', '.join(tags)}."
+        else:
+            hint = "It has no tags; versions are numbers."
+        raise VersionNotFoundError(
+            f"{log.store.url} has no tag {name!r}.", hint=hint, path=log.store.url, tag=name
+        )
     return version
 
 
@@ -138,7 +157,10 @@ def older_snapshot(log: TransactionLog, version: int) -> Snapshot:
     except (CorruptTableError, UnsupportedError):
         # What is damaged or too new later does not stand in the way of an older version.
         return log.at_version(version)
-    snapshot = newest if newest.version == version else log.at_version(version)
+    if newest.version == version:
+        snapshot = newest
+    else:
+        snapshot = log.at_version(version)
     check_not_purged(log, newest, snapshot)
     return snapshot
 
@@ -146,12 +168,18 @@ def older_snapshot(log: TransactionLog, version: int) -> Snapshot:
 @lru_cache(maxsize=1024)
 def _warn_of_ignored(path: str, keys: tuple[str, ...]) -> None:
     """Say once in a process which settings of a table are not taken from it."""
-    logger.warning("%s carries settings that only the caller may choose; they are ignored: %s", path, ", ".join(keys))
+    logger.warning(
+        "%s carries settings that only the caller may choose; they are ignored: %s",
+        path,
+        ", ".join(keys),
+    )
 
 
 @lru_cache(maxsize=1024)
 def _warn_of_unreadable(path: str, key: str, failure: str) -> None:
-    """Warn once in a process of a setting of a table whose value cannot be read, and name the way to mend it."""
+    """Warn once in a process of a setting of a table whose value cannot be read, and name the way
+    to mend it.
+    """
     logger.warning(
         "%s carries a setting that cannot be read and is ignored: %s Set it to a value that is allowed, or remove it with "
         "Table.update_metadata(unset=(%r,)) or ALTER TABLE ... UNSET TBLPROPERTIES ('%s').",
@@ -163,8 +191,13 @@ def _warn_of_unreadable(path: str, key: str, failure: str) -> None:
 
 
 def _retention(settings: Settings) -> log_keys.RetentionSettings:
-    """How long the log is kept. `purge.txLogRetentionHours` alone sets it; of two settings the longer one counts."""
-    retention, purge_hours = settings.group(log_keys.RetentionSettings), settings.group(PurgeSettings).log_hours
+    """How long the log is kept. `purge.txLogRetentionHours` alone sets it; of two settings the
+    longer one counts.
+    """
+    retention, purge_hours = (
+        settings.group(log_keys.RetentionSettings),
+        settings.group(PurgeSettings).log_hours,
+    )
     given, purge_ms = settings.given(), round(purge_hours * HOUR_MS)
     if PURGE_LOG_HOURS not in given:
         return retention
@@ -196,7 +229,9 @@ class TableHandle:
         self.viewed: TableHandle | None = None
         """The table that this one shows with physical column names (`physical_view`)."""
         self.log = log
-        self._resolved: tuple[MetadataAction, Mapping[str, object], Settings, LogSettings] | None = None
+        self._resolved: (
+            tuple[MetadataAction, Mapping[str, object], Settings, LogSettings] | None
+        ) = None
         self.show(snapshot)
 
     # The version that is shown.
@@ -273,8 +308,8 @@ class TableHandle:
     def read_newest(self) -> TableHandle:
         """Return a handle on the newest version; this one may show an older version.
 
-        A change whose condition names columns must use the newest names: after a rename by another writer the old name can
-        belong to another column.
+        A change whose condition names columns must use the newest names: after a rename by another
+        writer the old name can belong to another column.
         """
         return self.with_snapshot(self.log.newest_writable())
 
@@ -294,7 +329,9 @@ class TableHandle:
 
     @cached_property
     def settings(self) -> Settings:
-        """The settings in force: options, then the table's configuration with what its splits record, then defaults."""
+        """The settings in force: options, then the table's configuration with what its splits
+        record, then defaults.
+        """
         return self.names.settings(self.physical_settings)
 
     @cached_property
@@ -304,14 +341,19 @@ class TableHandle:
 
     @cached_property
     def search_settings(self) -> Settings:
-        """The settings of reads and deletes: without options about the index, which only concern columns that a write adds.
+        """The settings of reads and deletes: without options about the index, which only concern
+        columns that a write adds.
 
         A session has such options for every table that has a column of that name.
         """
-        options = {key: value for key, value in self.options.items() if not config.is_index_setting(key)}
+        options = {
+            key: value for key, value in self.options.items() if not config.is_index_setting(key)
+        }
         if len(options) == len(self.options):
             return self.physical_settings
-        return config.resolve(options=self.names.options(options), table=self.indexing.configuration)
+        return config.resolve(
+            options=self.names.options(options), table=self.indexing.configuration
+        )
 
     @property
     def skip_settings(self) -> SkipSettings:
@@ -321,11 +363,20 @@ class TableHandle:
         return self._resolved[2].group(SkipSettings)
 
     def settings_for(self, names: ColumnNames) -> Settings:
-        """Return the settings by the physical names of other columns: those that a write adds, or replaces all with."""
+        """Return the settings by the physical names of other columns: those that a write adds, or
+        replaces all with.
+        """
         gone = set(self.names.physical.names) - set(names.physical.names)
         configuration = config.without_columns(self.indexing.configuration, gone)
-        lost = set(self.names.logical.names) - set(names.logical.names) if gone else set()
-        options = {key: value for key, value in self.options.items() if not config.names_a_column(key, value, lost)}
+        if gone:
+            lost = set(self.names.logical.names) - set(names.logical.names)
+        else:
+            lost = set()
+        options = {
+            key: value
+            for key, value in self.options.items()
+            if not config.names_a_column(key, value, lost)
+        }
         return config.resolve(options=names.options(options), table=configuration)
 
     @cached_property
@@ -341,7 +392,11 @@ class TableHandle:
     def forget_index_options(self, options: Mapping[str, object]) -> None:
         """Drop the options about the index that the table itself defines from now on."""
         defined = {config.bare_key(key).lower() for key in options if config.is_index_setting(key)}
-        left = {key: value for key, value in self.options.items() if config.bare_key(key).lower() not in defined}
+        left = {
+            key: value
+            for key, value in self.options.items()
+            if config.bare_key(key).lower() not in defined
+        }
         if len(left) < len(self.options):
             self.options = left
             self.show(self.snapshot)
@@ -365,7 +420,9 @@ class TableHandle:
         """Bind a condition over partition columns, by their physical names."""
         if where is None:
             return None
-        logical = partition_predicate(where, self.schema, self.partition_columns, zone=self.time_zone)
+        logical = partition_predicate(
+            where, self.schema, self.partition_columns, zone=self.time_zone
+        )
         return self.names.predicate(logical)
 
     def new_column_name(self, name: str) -> str:
@@ -381,7 +438,9 @@ class TableHandle:
         but: str = " and cannot be changed there",
         hint: str = "Open it without a version to write, or use restore(version=...) to bring the old content back.",
     ) -> None:
-        """Refuse to change a table that was opened at an older version, or whose protocol this release cannot write."""
+        """Refuse to change a table that was opened at an older version, or whose protocol this
+        release cannot write.
+        """
         if self.is_pinned:
             raise RefusedError(
                 f"{self.path} was opened at version {self.version}{but}.",
@@ -397,7 +456,9 @@ class TableHandle:
         Splits in `written` are deleted if it is certain that no version names them.
         """
         self.check_writable()
-        committed = self.log.commit(self.snapshot, changes, written=[action.path for action in written])
+        committed = self.log.commit(
+            self.snapshot, changes, written=[action.path for action in written]
+        )
         self.show(committed.snapshot)
         return committed.version
 
@@ -422,8 +483,14 @@ class TableHandle:
         return f"TableHandle({self.path!r}, version={self.version})"
 
     def _log_settings_of(self, metadata: MetadataAction) -> LogSettings:
-        """Return the settings of the log. Most commits change neither the options nor the configuration."""
-        if self._resolved is None or self._resolved[0] is not metadata or self._resolved[1] is not self.options:
+        """Return the settings of the log. Most commits change neither the options nor the
+        configuration.
+        """
+        if (
+            self._resolved is None
+            or self._resolved[0] is not metadata
+            or self._resolved[1] is not self.options
+        ):
             ignored = config.not_of_tables(metadata.configuration or {})
             if ignored:
                 _warn_of_ignored(self.path, tuple(ignored))
@@ -438,9 +505,13 @@ class TableHandle:
         names = self.names
         gone = set(before.physical.names) - set(names.physical.names)
         options = {
-            k: v for k, v in self.options.items() if not config.names_a_column(k, v, map(before.logical_name, gone))
+            k: v
+            for k, v in self.options.items()
+            if not config.names_a_column(k, v, map(before.logical_name, gone))
         }
         # A reindex decided how these columns are indexed; the options of the handle are older.
         decided = {*decided_columns(names.physical)} - {*decided_columns(before.physical)}
-        options = config.without_index_of(options, [before.logical_name(column.name) for column in decided])
+        options = config.without_index_of(
+            options, [before.logical_name(column.name) for column in decided]
+        )
         return config.with_columns(options, lambda name: names.logical_name(before.column(name)))

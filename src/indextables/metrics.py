@@ -4,8 +4,9 @@ METRICS.samples()            every value: name, labels, number
 METRICS.prometheus()         the same as text for a scraper (`indextables ui` serves it at /metrics)
 to_opentelemetry()           the same as instruments of OpenTelemetry (extra `otel`)
 
-Names, kinds and labels are declared below and documented in docs/how-to/monitor.md. Labels hold the place of a table as it
-is shown everywhere, never a credential. A process that was forked begins with its parent's numbers at that moment.
+Names, kinds and labels are declared below and documented in docs/how-to/monitor.md. Labels hold the
+place of a table as it is shown everywhere, never a credential. A process that was forked begins
+with its parent's numbers at that moment.
 """
 
 from __future__ import annotations
@@ -41,31 +42,79 @@ FAMILIES = {
     family.name: family
     for family in (
         Family("commits_total", "Versions committed."),
-        Family("commit_retries_total", "Attempts of commits after the first: another writer was quicker."),
-        Family("commit_conflicts_total", "Commits given up because of what others committed."),
-        Family("checkpoint_seconds", "Time to write a checkpoint.", ("table", "format"), timer=True),
-        Family("checkpoint_entries_total", "Files listed in checkpoints that were written.", ("table", "format")),
-        Family("checkpoint_bytes_total", "Bytes of checkpoints that were written.", ("table", "format")),
         Family(
-            "checkpoint_text_bytes_total", "The same as text, or in memory: before compression.", ("table", "format")
+            "commit_retries_total",
+            "Attempts of commits after the first: another writer was quicker.",
         ),
-        Family("checkpoint_failures_total", "Checkpoints and clean-ups after a commit that failed."),
-        Family("replica_bytes_total", "Bytes of states and manifests copied to checkpoint.replica.location."),
-        Family("replica_failures_total", "Copies to checkpoint.replica.location, and clean-ups there, that failed."),
+        Family("commit_conflicts_total", "Commits given up because of what others committed."),
+        Family(
+            "checkpoint_seconds", "Time to write a checkpoint.", ("table", "format"), timer=True
+        ),
+        Family(
+            "checkpoint_entries_total",
+            "Files listed in checkpoints that were written.",
+            ("table", "format"),
+        ),
+        Family(
+            "checkpoint_bytes_total", "Bytes of checkpoints that were written.", ("table", "format")
+        ),
+        Family(
+            "checkpoint_text_bytes_total",
+            "The same as text, or in memory: before compression.",
+            ("table", "format"),
+        ),
+        Family(
+            "checkpoint_failures_total", "Checkpoints and clean-ups after a commit that failed."
+        ),
+        Family(
+            "replica_bytes_total",
+            "Bytes of states and manifests copied to checkpoint.replica.location.",
+        ),
+        Family(
+            "replica_failures_total",
+            "Copies to checkpoint.replica.location, and clean-ups there, that failed.",
+        ),
         Family("load_seconds", "Time to read a table's log.", ("table", "base"), timer=True),
-        Family("log_files_cleaned_total", "Files of the log that were deleted, by kind.", ("table", "kind")),
-        Family("skips_recorded_total", "Splits that an operation could not process.", ("table", "operation")),
-        Family("cooldown_filtered_total", "Splits that a merge left alone because they failed lately."),
+        Family(
+            "log_files_cleaned_total",
+            "Files of the log that were deleted, by kind.",
+            ("table", "kind"),
+        ),
+        Family(
+            "skips_recorded_total",
+            "Splits that an operation could not process.",
+            ("table", "operation"),
+        ),
+        Family(
+            "cooldown_filtered_total", "Splits that a merge left alone because they failed lately."
+        ),
         Family("splits_merged_total", "Splits that merges wrote into larger ones."),
         Family("splits_purged_total", "Splits that purges deleted."),
         Family("splits_opened_total", "Splits that were opened.", ()),
-        Family("split_cache_hits_total", "Parts of indexes found in the disk cache.", ("directory",)),
+        Family(
+            "split_cache_hits_total", "Parts of indexes found in the disk cache.", ("directory",)
+        ),
         Family("split_cache_misses_total", "The same that had to be fetched.", ("directory",)),
         Family("rows_read_total", "Rows that scans and searches returned.", ()),
-        Family("store_seconds", "Requests to a store, and their time.", ("table", "store", "verb"), timer=True),
-        Family("store_failures_total", "Requests to a store that failed.", ("table", "store", "verb")),
-        Family("store_bytes_total", "Bytes read from and written to a store.", ("table", "store", "verb")),
-        Family("log_cache_hits_total", "Log files and snapshots found in memory, by kind.", ("table", "kind")),
+        Family(
+            "store_seconds",
+            "Requests to a store, and their time.",
+            ("table", "store", "verb"),
+            timer=True,
+        ),
+        Family(
+            "store_failures_total", "Requests to a store that failed.", ("table", "store", "verb")
+        ),
+        Family(
+            "store_bytes_total",
+            "Bytes read from and written to a store.",
+            ("table", "store", "verb"),
+        ),
+        Family(
+            "log_cache_hits_total",
+            "Log files and snapshots found in memory, by kind.",
+            ("table", "kind"),
+        ),
         Family("log_cache_misses_total", "The same that were not there.", ("table", "kind")),
     )
 }
@@ -93,7 +142,7 @@ class MetricRegistry:
         self._counts: dict[tuple[str, Labels], int] = {}
         self._lock = threading.Lock()
         self.collectors: list[Collector] = []
-        """Asked when values are read: for what somebody else counts already."""
+        """Called when values are read, for values that are counted elsewhere."""
 
     def count(self, name: str, *labels: str, by: float = 1) -> None:
         """Add to a counter; the labels are in the order that its family declares."""
@@ -126,7 +175,9 @@ class MetricRegistry:
             values = {key: value for key, value in self._values.items() if key[0] in families}
             counts = {key: count for key, count in self._counts.items() if key[0] in families}
         for collect in self.collectors:
-            values.update({(name, labels): value for name, labels, value in collect() if name in families})
+            values.update(
+                {(name, labels): value for name, labels, value in collect() if name in families}
+            )
         found = []
         for (name, labels), value in sorted(values.items()):
             family = FAMILIES[name]
@@ -135,12 +186,18 @@ class MetricRegistry:
                 suffix = "_sum" if family.timer else ""
                 found.append(Sample(PREFIX + name + suffix, named, value))
                 if family.timer:
-                    found.append(Sample(f"{PREFIX}{name}_count", named, counts.get((name, labels), 0)))
+                    found.append(
+                        Sample(f"{PREFIX}{name}_count", named, counts.get((name, labels), 0))
+                    )
         return found
 
     def value(self, name: str, **labels: str) -> float:
         """The sum of the values that have these labels; the name is as `samples()` shows it."""
-        chosen = (s.value for s in self.samples() if s.name == name and labels.items() <= dict(s.labels).items())
+        chosen = (
+            s.value
+            for s in self.samples()
+            if s.name == name and labels.items() <= dict(s.labels).items()
+        )
         return sum(chosen)
 
     def prometheus(self) -> str:
@@ -159,7 +216,7 @@ class MetricRegistry:
         return "\n".join(lines) + "\n"
 
     def renew_lock(self) -> None:
-        """In a forked child: whoever held the lock is not there."""
+        """Replace the lock in a forked child, because a thread of the parent may hold it."""
         self._lock = threading.Lock()
 
 
@@ -174,7 +231,9 @@ def _escape(value: str) -> str:
 
 
 def write_samples(folder: Path, samples: Sequence[Sample]) -> None:
-    """Store the values of this process in a folder that several processes share, in place of those that it has stored."""
+    """Store the values of this process in a folder that several processes share, in place of those
+    that it has stored.
+    """
     content = msgspec.json.encode(samples)
     path = folder / f"{os.getpid()}.json"
     folder.mkdir(parents=True, exist_ok=True)
@@ -211,7 +270,8 @@ _UNMEASURED = nullcontext()
 
 
 class Profiler:
-    """Where the time of scans and searches of this process goes, while it is on; off, it costs a look at a flag.
+    """Where the time of scans and searches of this process goes, while it is on; off, it costs a
+    look at a flag.
 
     Sections lie within one another: `test_rows` contains the `read_rows` of what it tests.
     """
@@ -233,7 +293,10 @@ class Profiler:
     def sections(self) -> dict[str, Section]:
         """What was measured, by section."""
         with self._lock:
-            return {name: msgspec.structs.replace(section) for name, section in sorted(self._sections.items())}
+            return {
+                name: msgspec.structs.replace(section)
+                for name, section in sorted(self._sections.items())
+            }
 
     def reset(self) -> dict[str, Section]:
         """Forget what was measured, and return it."""
@@ -256,7 +319,9 @@ class Profiler:
             self._add(name, time.perf_counter() - began)
 
     def steps(self, name: str, items: Iterator[T]) -> Iterator[T]:
-        """The same items; what it takes to come to each of them is measured, not what is done with it."""
+        """The same items; what it takes to come to each of them is measured, not what is done with
+        it.
+        """
         if self.enabled:
             return self._measured_steps(name, items)
         return items
@@ -284,7 +349,9 @@ PROFILER = Profiler()
 
 
 class SplitsSkipped:
-    """How many splits the scans and searches of this process looked at, and why they left others alone."""
+    """How many splits the scans and searches of this process looked at, and why they left others
+    alone.
+    """
 
     def __init__(self) -> None:
         self.reset()
@@ -335,4 +402,6 @@ def to_opentelemetry(meter_provider: Any = None, *, registry: MetricRegistry = M
                 return [otel.Observation(s.value, dict(s.labels)) for s in chosen]
 
             unit = "s" if suffix == "_sum" else "1"
-            meter.create_observable_counter(name, callbacks=[observe], unit=unit, description=family.help)
+            meter.create_observable_counter(
+                name, callbacks=[observe], unit=unit, description=family.help
+            )

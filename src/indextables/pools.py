@@ -1,11 +1,13 @@
-"""The threads of this package: one bounded pool per kind of work, shared by all tables of a process.
+"""The threads of this package: one bounded pool per kind of work, shared by all tables of a
+process.
 
-A pool has as many threads as the largest setting that was asked of it, and they stay for the next call; one call has no
-more work under way than its own setting allows. A forked child begins with no threads. When the interpreter ends, what has
-not begun is dropped and what is under way comes to its end; who still has work then does it without threads.
+A pool has as many threads as the largest setting that was asked of it, and they stay for the next
+call; one call has no more work under way than its own setting allows. A forked child begins with no
+threads. When the interpreter ends, what has not begun is dropped and what is under way comes to its
+end; who still has work then does it without threads.
 
-Checkpoints have a queue of their own (`CheckpointQueue`), because the end of a process waits for them no
-longer than a setting allows, and it must come before the pools go, which they read with.
+Checkpoints have a queue of their own (`CheckpointQueue`), because the end of a process waits for
+them no longer than a setting allows, and it must come before the pools go, which they read with.
 """
 
 from __future__ import annotations
@@ -50,13 +52,18 @@ class WorkerPool:
         timeout_s: float | None = None,
         before_each: Callable[[], None] | None = None,
     ) -> Generator[Result, None, None]:
-        """The work's result for each item, in order; `parallelism` are under way, and never far ahead of who takes them.
+        """The work's result for each item, in order; `parallelism` are under way, and never far
+        ahead of who takes them.
 
-        Whoever stops early, or meets an error, begins nothing more and waits for what is under way. With `timeout_s` a
-        TimeoutError comes when all of it takes longer, and nobody waits for what hangs: its threads are left behind.
-        `before_each` is called by the caller's own thread before an item is begun.
+        Whoever stops early, or meets an error, begins nothing more and waits for what is under way.
+        With `timeout_s` a TimeoutError comes when all of it takes longer, and nobody waits for what
+        hangs: its threads are left behind. `before_each` is called by the caller's own thread
+        before an item is begun.
         """
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        if timeout_s is None:
+            deadline = None
+        else:
+            deadline = time.monotonic() + timeout_s
         running: deque[Future[Result]] = deque()
         try:
             for item in items:
@@ -82,8 +89,12 @@ class WorkerPool:
                 future.cancel()
             wait([future for future in running if not future.cancelled()])
 
-    def submit(self, work: Callable[[Item], Result], item: Item, *, parallelism: int) -> Future[Result]:
-        """Have one piece of work done. By the caller itself if it is one of these threads, or the process is ending."""
+    def submit(
+        self, work: Callable[[Item], Result], item: Item, *, parallelism: int
+    ) -> Future[Result]:
+        """Have one piece of work done. By the caller itself if it is one of these threads, or the
+        process is ending.
+        """
         if not self.is_at_work:
             try:
                 return self._executor_of(parallelism).submit(self._work, work, item)
@@ -93,12 +104,14 @@ class WorkerPool:
         future: Future[Result] = Future()
         try:
             future.set_result(work(item))
-        except BaseException as failure:  # noqa: BLE001 - told by the future, as a thread would
+        except BaseException as failure:  # noqa: BLE001 - raised by the future, as in a thread
             future.set_exception(failure)
         return future
 
     def submit_once(self, key: str, work: Callable[[], object], *, parallelism: int) -> bool:
-        """Have work done that is worth doing once at a time; False if that of the same key is under way."""
+        """Have work done that is worth doing once at a time; False if that of the same key is under
+        way.
+        """
         with self._lock:
             if key in self._keys:
                 return False
@@ -141,7 +154,9 @@ class WorkerPool:
                 raise RuntimeError(f"no work for {self.kind} after shutdown")
             if self._executor is None or size > self._size:
                 smaller, self._size = self._executor, max(size, self._size)
-                self._executor = ThreadPoolExecutor(self._size, thread_name_prefix=f"indextables-{self.kind}")
+                self._executor = ThreadPoolExecutor(
+                    self._size, thread_name_prefix=f"indextables-{self.kind}"
+                )
                 if smaller is not None:
                     smaller.shutdown(wait=False)  # what it has begun or taken is still done
             return self._executor
@@ -187,5 +202,6 @@ def _close_all() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_all)
-# An ordinary exit handler would come after the interpreter has waited for every thread that there is.
+# An ordinary exit handler would come after the interpreter has waited for every thread that there
+# is.
 getattr(threading, "_register_atexit", atexit.register)(_close_all)

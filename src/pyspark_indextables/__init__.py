@@ -1,4 +1,6 @@
-"""Found by Spark through its name: makes `format("indextables")` work in every session without registration."""
+"""Found by Spark through its name: makes `format("indextables")` work in every session without
+registration.
+"""
 
 from indextables.spark.source.datasource import DefaultSource
 

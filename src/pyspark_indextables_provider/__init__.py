@@ -1,4 +1,5 @@
-"""Found by Spark through its name: makes `format("io.indextables.provider.IndexTablesProvider")` work in every session.
+"""Found by Spark through its name: makes `format("io.indextables.provider.IndexTablesProvider")`
+work in every session.
 
 Jobs that were written for IndexTables for the JVM name the format so.
 """

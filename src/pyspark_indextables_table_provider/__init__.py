@@ -1,4 +1,5 @@
-"""Found by Spark through its name: makes the format name of a class of IndexTables for the JVM work in every session.
+"""Found by Spark through its name: makes the format name of a class of IndexTables for the JVM work
+in every session.
 
 Jobs that were written for it name the format so.
 """

@@ -58,7 +58,9 @@ def _signature(found: object) -> str:
     signature = inspect.signature(found)  # type: ignore[arg-type]
     given = [p for p in signature.parameters.values() if p.name not in ("self", "cls")]
     shown = [p.replace(annotation=_Bare(p.annotation), default=_default(p.default)) for p in given]
-    return str(signature.replace(parameters=shown, return_annotation=_Bare(signature.return_annotation)))
+    return str(
+        signature.replace(parameters=shown, return_annotation=_Bare(signature.return_annotation))
+    )
 
 
 def _default(value: object) -> object:

@@ -32,7 +32,9 @@ FACE = dict(_functions())
 
 
 def named_in(text: str) -> set[str]:
-    """The parameters that a docstring describes: in its `Args` section, or between backticks (`txn=(app_id, version)`)."""
+    """The parameters that a docstring describes: in its `Args` section, or between backticks
+    (`txn=(app_id, version)`).
+    """
     _, _, section = text.partition("\nArgs:\n")
     arguments = re.findall(r"^    (\w+): ", section.partition("\n\n")[0], re.MULTILINE)
     return {part.partition("=")[0] for part in text.split("`")[1::2]} | {*arguments}
@@ -45,8 +47,13 @@ def test_every_parameter_is_named_in_its_docstring(name: str) -> None:
     assert text, f"{name} has no docstring"
     if inspect.isfunction(member):
         parameters = set(inspect.signature(member).parameters) - {"self", "cls"}
-        assert parameters <= named_in(text), f"{name} does not say what {sorted(parameters - named_in(text))} is"
+        assert parameters <= named_in(text), (
+            f"{name} does not say what {sorted(parameters - named_in(text))} is"
+        )
 
 
 def test_a_parameter_that_is_not_named_is_noticed() -> None:
-    assert named_in("Open `path`; `txn=(app_id, version)` is kept, limit is not.") == {"path", "txn"}
+    assert named_in("Open `path`; `txn=(app_id, version)` is kept, limit is not.") == {
+        "path",
+        "txn",
+    }

@@ -1,4 +1,6 @@
-"""Each verb is classified; each that changes a table checks protocol and identity, and may be interrupted."""
+"""Each verb is classified; each that changes a table checks protocol and identity, and may be
+interrupted.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,11 @@ from tests.api.verbs import (
 from tests.support.faulty_store import StoreWrapper
 from tests.support.stores import age, contents
 
-EVERY = [pytest.param(change, id=f"{way}: {change.name}") for way, changes in CHANGES.items() for change in changes]
+EVERY = [
+    pytest.param(change, id=f"{way}: {change.name}")
+    for way, changes in CHANGES.items()
+    for change in changes
+]
 HELD = [pytest.param(change, id=change.name) for change in CHANGES["Python"] if change.is_held]
 REFUSALS = (IndexTablesError, CommandFailedError)
 
@@ -86,7 +92,9 @@ def place(path: Path, change: Change) -> Place:
 
 NEWER: dict[str, Callable[[ProtocolAction], ProtocolAction]] = {
     "writer version 5": lambda protocol: replace(protocol, min_writer_version=5),
-    "an unknown writer feature": lambda p: replace(p, writer_features=(*(p.writer_features or ()), "someday")),
+    "an unknown writer feature": lambda p: replace(
+        p, writer_features=(*(p.writer_features or ()), "someday")
+    ),
 }
 
 
@@ -132,7 +140,9 @@ def test_a_table_that_was_made_again_is_not_changed_through_the_old_handle(
         change.run(here)
     after = contents(path)
     assert before.items() <= after.items()
-    assert all(name.endswith(".split") for name in after.keys() - before.keys())  # of ours, which no version names
+    assert all(
+        name.endswith(".split") for name in after.keys() - before.keys()
+    )  # of ours, which no version names
     PROCESS_CACHE.invalidate()
     again = Table.open(str(path))
     assert (again.version, again.count()) == (versions, versions)
@@ -143,7 +153,9 @@ class Interrupted(BaseException):
 
 
 class Interruption:
-    """Ends the process at the n-th call that changes a store; what the process asks of a store after that fails too."""
+    """Ends the process at the n-th call that changes a store; what the process asks of a store
+    after that fails too.
+    """
 
     def __init__(self, at: int | None) -> None:
         self.calls = 0
@@ -199,7 +211,9 @@ def run_interrupted(change: Change, path: Path, at: int | None) -> int:
 def rows_of(path: Path) -> list[dict[str, Any]]:
     """The rows of a table that was just opened; none where there is no table."""
     PROCESS_CACHE.invalidate()
-    if not (path / "_transaction_log").exists() or not list((path / "_transaction_log").glob("0*.json")):
+    if not (path / "_transaction_log").exists() or not list(
+        (path / "_transaction_log").glob("0*.json")
+    ):
         return []
     return sorted((dict(row) for row in Table.open(str(path))), key=lambda row: int(row["id"]))
 
@@ -235,7 +249,9 @@ def test_after_an_interruption_every_row_is_there_and_the_verb_runs_again(
 
 
 def finish_drop(change: Change, path: Path, old: list[dict[str, Any]]) -> None:
-    """A table whose removal was interrupted has every row, or opens with an error; the next call ends it."""
+    """A table whose removal was interrupted has every row, or opens with an error; the next call
+    ends it.
+    """
     try:
         assert rows_of(path) in (old, [])
     except IndexTablesError:
@@ -250,5 +266,7 @@ def finish_drop(change: Change, path: Path, old: list[dict[str, Any]]) -> None:
 def version_of(path: Path) -> int:
     """The newest version of a table; -1 where there is none."""
     PROCESS_CACHE.invalidate()
-    has_log = (path / "_transaction_log").exists() and list((path / "_transaction_log").glob("0*.json"))
+    has_log = (path / "_transaction_log").exists() and list(
+        (path / "_transaction_log").glob("0*.json")
+    )
     return Table.open(str(path)).version if has_log else -1

@@ -1,7 +1,8 @@
-"""Every public verb, statement and command: whether it reads or changes a table, and a call that really changes one.
+"""Every public verb, statement and command: whether it reads or changes a table, and a call that
+really changes one.
 
-`test_verb_table.py` finds them by reflection and runs the calls, and `tools/reference.py` prints the table. A verb that is
-missing here fails the test.
+`test_verb_table.py` finds them by reflection and runs the calls, and `tools/reference.py` prints
+the table. A verb that is missing here fails the test.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ class CommandFailedError(Exception):
 
 @dataclass(frozen=True)
 class Place:
-    """A table to change: its path, the handle through which it is changed, and a file of rows next to it."""
+    """A table to change: its path, the handle through which it is changed, and a file of rows next
+    to it.
+    """
 
     path: str
     table: Table
@@ -71,13 +74,20 @@ class Change:
     creates: bool = False
     """Whether it makes a table that is not there; a table that is there is refused."""
     drops: bool = False
-    """Whether it removes the table: what is left of an interrupted one opens no more, and the next call removes it."""
+    """Whether it removes the table: what is left of an interrupted one opens no more, and the next
+    call removes it.
+    """
 
 
 def rows(*ids: int) -> pa.Table:
     """A row per id; every fifth is older than the retention of the table."""
     moments = [datetime(2000 if i % 5 == 0 else 2100, 1, 1, tzinfo=UTC) for i in ids]
-    columns = {"id": ids, "day": [i % 3 for i in ids], "ts": moments, "message": [f"disk full n{i}" for i in ids]}
+    columns = {
+        "id": ids,
+        "day": [i % 3 for i in ids],
+        "ts": moments,
+        "message": [f"disk full n{i}" for i in ids],
+    }
     return pa.table(columns, schema=SCHEMA)
 
 
@@ -100,7 +110,9 @@ def _transact(place: Place) -> None:
 
 
 def _record_skip(place: Place) -> None:
-    place.table.admin.record_skipped_file(place.table.files().column("path")[0].as_py(), "unreadable")
+    place.table.admin.record_skipped_file(
+        place.table.files().column("path")[0].as_py(), "unreadable"
+    )
 
 
 def _sql(statement: str) -> Callable[[Place], object]:
@@ -148,50 +160,103 @@ PYTHON = (
     _held("Table.checkpoint", lambda t: t.checkpoint()),
     _held("Table.compact", lambda t: t.compact()),
     _held(
-        "Table.admin.downgrade_protocol", lambda t: t.admin.downgrade_protocol(to=3, log_only=True), is_repeatable=False
+        "Table.admin.downgrade_protocol",
+        lambda t: t.admin.downgrade_protocol(to=3, log_only=True),
+        is_repeatable=False,
     ),
     Change("Table.admin.record_skipped_file", _record_skip),
-    _held("Table.alter.add_column", lambda t: t.alter.add_column("region", "string"), is_repeatable=False),
-    _held("Table.alter.add_columns", lambda t: t.alter.add_columns({"region": "string"}), is_repeatable=False),
+    _held(
+        "Table.alter.add_column",
+        lambda t: t.alter.add_column("region", "string"),
+        is_repeatable=False,
+    ),
+    _held(
+        "Table.alter.add_columns",
+        lambda t: t.alter.add_columns({"region": "string"}),
+        is_repeatable=False,
+    ),
     _held("Table.alter.drop_column", lambda t: t.alter.drop_column("message"), is_repeatable=False),
-    _held("Table.alter.drop_columns", lambda t: t.alter.drop_columns(["message"]), is_repeatable=False),
-    _held("Table.alter.rename_column", lambda t: t.alter.rename_column("message", "text"), is_repeatable=False),
+    _held(
+        "Table.alter.drop_columns", lambda t: t.alter.drop_columns(["message"]), is_repeatable=False
+    ),
+    _held(
+        "Table.alter.rename_column",
+        lambda t: t.alter.rename_column("message", "text"),
+        is_repeatable=False,
+    ),
     _held("Table.alter.reorder", lambda t: t.alter.reorder(["id", "ts", "message", "day"])),
     _held("Table.alter.set_comment", lambda t: t.alter.set_comment("message", "what happened")),
     _held("Table.alter.set_nullable", lambda t: t.alter.set_nullable("id", True)),
     _held("Table.alter.widen_column", lambda t: t.alter.widen_column("id", "bigint")),
     Change(
-        "Table.create", lambda p: Table.create(p.path, schema=SCHEMA), is_held=False, is_repeatable=False, creates=True
+        "Table.create",
+        lambda p: Table.create(p.path, schema=SCHEMA),
+        is_held=False,
+        is_repeatable=False,
+        creates=True,
     ),
-    Change("Table.repair", lambda p: Table.repair(p.path, options=OPTIONS), is_held=False, prepare=damage_state),
-    Change("Table.drop", lambda p: Table.drop(p.path), is_held=False, is_repeatable=False, drops=True),
-    Change("write_table", lambda p: write_table(p.path, rows(100)), is_held=False, is_repeatable=False),
+    Change(
+        "Table.repair",
+        lambda p: Table.repair(p.path, options=OPTIONS),
+        is_held=False,
+        prepare=damage_state,
+    ),
+    Change(
+        "Table.drop", lambda p: Table.drop(p.path), is_held=False, is_repeatable=False, drops=True
+    ),
+    Change(
+        "write_table", lambda p: write_table(p.path, rows(100)), is_held=False, is_repeatable=False
+    ),
 )
 SQL = tuple(
     Change(name, _sql(text), is_held=False, **ways)
     for name, text, ways in (
         ("MERGE SPLITS", "MERGE SPLITS '{p}'", {}),
         ("OPTIMIZE", "OPTIMIZE '{p}'", {}),
-        ("PURGE INDEXTABLE", "PURGE INDEXTABLE '{p}' OLDER THAN 0 HOURS TRANSACTION LOG RETENTION 0 HOURS", {}),
+        (
+            "PURGE INDEXTABLE",
+            "PURGE INDEXTABLE '{p}' OLDER THAN 0 HOURS TRANSACTION LOG RETENTION 0 HOURS",
+            {},
+        ),
         ("VACUUM", "VACUUM '{p}' RETAIN 0 HOURS", {}),
         ("ERASE FROM", "ERASE FROM '{p}' WHERE id = 4 RETAIN 0 HOURS", {}),
         ("EXPIRE INDEXTABLES", "EXPIRE INDEXTABLES '{p}'", {}),
-        ("DROP INDEXTABLES PARTITIONS FROM", "DROP INDEXTABLES PARTITIONS FROM '{p}' WHERE day = 1", {}),
+        (
+            "DROP INDEXTABLES PARTITIONS FROM",
+            "DROP INDEXTABLES PARTITIONS FROM '{p}' WHERE day = 1",
+            {},
+        ),
         ("CHECKPOINT INDEXTABLES", "CHECKPOINT INDEXTABLES '{p}'", {}),
         ("COMPACT INDEXTABLES", "COMPACT INDEXTABLES '{p}'", {}),
         ("TRUNCATE INDEXTABLES TIME TRAVEL", "TRUNCATE INDEXTABLES TIME TRAVEL '{p}'", {}),
         ("RESTORE INDEXTABLES", "RESTORE INDEXTABLES '{p}' TO VERSION 2", {}),
         ("RESTORE TABLE", "RESTORE TABLE '{p}' TO VERSION AS OF 2", {}),
         ("TAG INDEXTABLES", "TAG INDEXTABLES '{p}' AS 'release-7'", {}),
-        ("UNTAG INDEXTABLES", "UNTAG INDEXTABLES '{p}' 'spare'", {"is_repeatable": False, "prepare": add_tag}),
-        ("REPAIR INDEXFILES TRANSACTION LOG", "REPAIR INDEXFILES TRANSACTION LOG '{p}'", {"prepare": damage_state}),
-        ("REPAIR INDEX FILES TRANSACTION LOG", "REPAIR INDEX FILES TRANSACTION LOG '{p}'", {"prepare": damage_state}),
+        (
+            "UNTAG INDEXTABLES",
+            "UNTAG INDEXTABLES '{p}' 'spare'",
+            {"is_repeatable": False, "prepare": add_tag},
+        ),
+        (
+            "REPAIR INDEXFILES TRANSACTION LOG",
+            "REPAIR INDEXFILES TRANSACTION LOG '{p}'",
+            {"prepare": damage_state},
+        ),
+        (
+            "REPAIR INDEX FILES TRANSACTION LOG",
+            "REPAIR INDEX FILES TRANSACTION LOG '{p}'",
+            {"prepare": damage_state},
+        ),
     )
 )
 COMMANDS = tuple(
     Change(name, _command(name, *words), is_held=False, **ways)
     for name, words, ways in (
-        ("create", ("{p}", "--schema", "id int, message string"), {"creates": True, "is_repeatable": False}),
+        (
+            "create",
+            ("{p}", "--schema", "id int, message string"),
+            {"creates": True, "is_repeatable": False},
+        ),
         ("append", ("{p}", "{rows}"), {"is_repeatable": False}),
         ("overwrite", ("{p}", "{rows}", "--yes"), {}),
         ("delete", ("{p}", "--where", "id = 4", "--yes"), {}),

@@ -31,7 +31,14 @@ def test_no_module_uses_private_attributes_of_a_table() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Attribute) and node.attr in private:
                 receiver = ast.unparse(node.value)
-                if receiver.rpartition(".")[2] in {"table", "_table", "handle", "newest", "view", "origin"}:
+                if receiver.rpartition(".")[2] in {
+                    "table",
+                    "_table",
+                    "handle",
+                    "newest",
+                    "view",
+                    "origin",
+                }:
                     uses.append(f"{name}:{node.lineno} {receiver}.{node.attr}")
     assert not uses
 
@@ -42,6 +49,8 @@ def test_a_handle_keeps_its_state_in_public_attributes() -> None:
     assigned = {
         node.attr
         for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) == "self"
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and ast.unparse(node.value) == "self"
     }
     assert {name for name in assigned if name.startswith("_")} == {"_resolved"}

@@ -1,4 +1,6 @@
-"""Layout rules: one meaning per class name, module names recur only with a reason, no style count rises."""
+"""Layout rules: one meaning per class name, module names recur only with a reason, no style count
+rises.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +88,9 @@ def test_what_types_cannot_say_is_rare_and_has_its_reason() -> None:
         if "# type: ignore" in line
     ]
     assert len(ignored) <= MAX_IGNORED_TYPES, ignored
-    assert [line for line in ignored if not re.search(r"# type: ignore\[[a-z-]+\]  # \w", line)] == []
+    assert [
+        line for line in ignored if not re.search(r"# type: ignore\[[a-z-]+\]  # \w", line)
+    ] == []
 
 
 def test_no_count_of_the_style_guide_rises_above_its_baseline() -> None:
@@ -100,9 +104,14 @@ def test_every_module_says_what_it_is(path: Path) -> None:
 
 
 def test_what_every_module_imports_is_declared() -> None:
-    """Tests run with all that development needs: a package that only a tool brings would be missing for everybody else."""
+    """Tests run with all that development needs: a package that only a tool brings would be missing
+    for everybody else.
+    """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    asked = [*project["dependencies"], *(one for group in project["optional-dependencies"].values() for one in group)]
+    asked = [
+        *project["dependencies"],
+        *(one for group in project["optional-dependencies"].values() for one in group),
+    ]
     ours = {"indextables", "py4j"}  # and what PySpark itself needs
     declared = {_distribution(one) for one in asked} | ours
     sources = packages_distributions()
@@ -111,7 +120,9 @@ def test_what_every_module_imports_is_declared() -> None:
         f"{path.relative_to(ROOT)} imports {name}"
         for path in SOURCES
         for name in _imported(path)
-        if name in sources and tools not in path.parents and not declared & set(map(_distribution, sources[name]))
+        if name in sources
+        and tools not in path.parents
+        and not declared & set(map(_distribution, sources[name]))
     }
     assert missing == set()
 
@@ -124,7 +135,11 @@ def _imported(path: Path) -> set[str]:
     """The packages that a module imports when it is loaded or when a function runs."""
     nodes = list(ast.walk(ast.parse(path.read_text())))
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    names |= {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level}
+    names |= {
+        node.module
+        for node in nodes
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level
+    }
     return {name.split(".")[0] for name in names}
 
 

@@ -1,4 +1,5 @@
-"""What commits cost, counted, not timed: Python calls and opened files, against `commit_costs.json` with a tenth to spare.
+"""What commits cost, counted, not timed: Python calls and opened files, against `commit_costs.json`
+with a tenth to spare.
 
 A change that makes one dearer says so here; one that makes it cheaper writes the figures anew:
 `python -m tests.budget.test_commit_costs`.
@@ -68,7 +69,9 @@ def of_commits(folder: Path) -> dict[str, Costs]:
 
 
 def of_one_more(folder: Path) -> dict[str, Costs]:
-    """One more file, where the files before it are in the log's newest versions and in no checkpoint yet."""
+    """One more file, where the files before it are in the log's newest versions and in no
+    checkpoint yet.
+    """
     table = new_table(folder)
     commit(table, 0, MANY)
     commit(table, MANY)
@@ -97,7 +100,11 @@ def test_no_commit_costs_more_than_it_did(tmp_path: Path) -> None:
 
 def test_a_commit_does_not_look_at_the_files_that_are_there_already() -> None:
     baseline = json.loads(BASELINE.read_text(encoding="utf-8"))
-    assert baseline[f"one more file on {MANY}"]["calls"] < baseline["a commit of 10 files"]["calls"] < MANY
+    assert (
+        baseline[f"one more file on {MANY}"]["calls"]
+        < baseline["a commit of 10 files"]["calls"]
+        < MANY
+    )
 
 
 def main() -> None:

@@ -33,7 +33,9 @@ def test_opening_costs_two_requests_and_one_per_version(store: LocalStore) -> No
     assert sum(asked.values()) == 1
 
 
-def test_a_commit_without_conflict_costs_three_of_them_one_page_of_a_listing(store: LocalStore) -> None:
+def test_a_commit_without_conflict_costs_three_of_them_one_page_of_a_listing(
+    store: LocalStore,
+) -> None:
     append(create_on(store), "s0")
     counting = CountingStore(store)
     table = open_on(counting)
@@ -76,7 +78,9 @@ class LosingStore(StoreWrapper):
 
 @pytest.mark.parametrize("races", [1, 2, 3])
 def test_a_lost_race_costs_no_further_listing(store: LocalStore, races: int) -> None:
-    """Put and read back, look for one more, see that the table is the same: and the next version is offered."""
+    """Put and read back, look for one more, see that the table is the same: and the next version is
+    offered.
+    """
     append(create_on(store), "s0")
     losing = LosingStore(store, 0)
     counting = CountingStore(losing)
@@ -84,7 +88,12 @@ def test_a_lost_race_costs_no_further_listing(store: LocalStore, races: int) -> 
     requests(counting)
     losing.races = races
     append(table, "mine")
-    assert requests(counting) == {"put_if_absent": 1 + races, "get": 2 * races, "head": 1 + races, "list": 1}
+    assert requests(counting) == {
+        "put_if_absent": 1 + races,
+        "get": 2 * races,
+        "head": 1 + races,
+        "list": 1,
+    }
     assert live(open_on(store)) == {"s0", "mine", *(f"other{n}" for n in range(races))}
     append(table, "again")
     assert requests(counting) == {"put_if_absent": 1, "list": 1, "get": 1}

@@ -1,4 +1,6 @@
-"""What a search costs per split does not grow with the number of splits: counted Python calls, opened files, requests."""
+"""What a search costs per split does not grow with the number of splits: counted Python calls,
+opened files, requests.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,10 @@ from tests.support.call_costs import COLUMNS, COUNTS, make
 
 FEW, MANY = 40, 160
 SEARCHES: dict[str, tuple[Callable[[Table, int], object], int]] = {
-    "top 10 of a word": (lambda table, n: table.search(f"timeout OR w{n}", limit=10, columns=COLUMNS), 280),
+    "top 10 of a word": (
+        lambda table, n: table.search(f"timeout OR w{n}", limit=10, columns=COLUMNS),
+        280,
+    ),
     "count of two words": (lambda table, n: table.count(query=f"timeout OR w{n}"), 150),
     "all rows with a word": (lambda table, n: table.search(f"w{n}", columns=COLUMNS), 140),
 }
@@ -43,7 +48,9 @@ def test_calls_per_open_split_stay_the_same(tables: dict[int, Table], name: str)
     assert per_split[MANY] <= min(most, 1.05 * per_split[FEW]), per_split
 
 
-def test_a_rare_word_costs_few_calls_however_many_splits_there_are(tables: dict[int, Table]) -> None:
+def test_a_rare_word_costs_few_calls_however_many_splits_there_are(
+    tables: dict[int, Table],
+) -> None:
     calls = {}
     for count, table in tables.items():
         table.search("timeout", limit=10, columns=COLUMNS)

@@ -1,4 +1,6 @@
-"""What a search from the command line loads: a process that answers in half a second cannot afford anything else."""
+"""What a search from the command line loads: a process that answers in half a second cannot afford
+anything else.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,18 @@ import pyarrow as pa
 
 from indextables import Table
 
-HEAVY = {"pandas", "pyspark", "polars", "polars_avro", "matplotlib", "rich", "starlette", "uvicorn", "http", "IPython"}
+HEAVY = {
+    "pandas",
+    "pyspark",
+    "polars",
+    "polars_avro",
+    "matplotlib",
+    "rich",
+    "starlette",
+    "uvicorn",
+    "http",
+    "IPython",
+}
 HEAVY |= {"pyarrow._compute", "pyarrow.fs", "numpy.ma"}
 ROOMS = {"upkeep", "write", "commands", "web", "spark", "testing"}
 MOST_MODULES = 640
@@ -19,21 +32,27 @@ MOST_MODULES = 640
 
 
 def modules_after(*words: str) -> set[str]:
-    """The modules that are loaded, not only stood for, when a command has ended, whatever its exit code."""
+    """The modules that are loaded, not only stood for, when a command has ended, whatever its exit
+    code.
+    """
     code = (
         "import sys\nfrom indextables.cli.app import main\n"
         "try:\n    main(sys.argv[1:])\nfinally:\n"
         "    loaded = (n for n, m in sys.modules.items() if type(m).__name__ != '_LoadedWhenUsed')\n"
         "    print(' '.join(loaded), file=sys.stderr)\n"
     )
-    shown = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
+    shown = subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, check=False
+    )
     assert "Traceback" not in shown.stderr, shown.stderr
     return set(shown.stderr.split())
 
 
 def test_a_search_loads_what_it_needs(tmp_path: Path) -> None:
     schema = pa.schema([("level", pa.string()), ("message", pa.string())])
-    table = Table.create(str(tmp_path / "t"), schema=schema, options={"indexing.typemap.message": "text"})
+    table = Table.create(
+        str(tmp_path / "t"), schema=schema, options={"indexing.typemap.message": "text"}
+    )
     table.append(pa.table({"level": ["INFO"], "message": ["one two"]}))
     table.checkpoint()
     loaded = modules_after("search", str(tmp_path / "t"), "two", "--json")

@@ -1,7 +1,9 @@
-"""What the searches that everybody makes cost, counted, not timed: Python calls, opened files, requests and bytes.
+"""What the searches that everybody makes cost, counted, not timed: Python calls, opened files,
+requests and bytes.
 
-Each is counted the first time and again, against `search_costs.json` with a tenth to spare. A change that makes one of
-them dearer says so here; one that makes it cheaper writes the figures anew: `python -m tests.budget.test_search_costs`.
+Each is counted the first time and again, against `search_costs.json` with a tenth to spare. A
+change that makes one of them dearer says so here; one that makes it cheaper writes the figures
+anew: `python -m tests.budget.test_search_costs`.
 """
 
 from __future__ import annotations
@@ -23,21 +25,31 @@ BASELINE = Path(__file__).with_name("search_costs.json")
 SEARCHES: dict[str, Callable[[Table], object]] = {
     "top 10 of a word": lambda table: table.search("message:timeout", limit=10, columns=COLUMNS),
     "count of a word": lambda table: table.count(query="message:timeout"),
-    "newest 10": lambda table: table.search("message:timeout", limit=10, order_by="ts desc", columns=COLUMNS),
+    "newest 10": lambda table: table.search(
+        "message:timeout", limit=10, order_by="ts desc", columns=COLUMNS
+    ),
     "all hits, two columns": lambda table: table.search("message:timeout", columns=COLUMNS),
 }
 
 
 def open_cold(folder: Path, cache: Path) -> tuple[Table, RemoteStore]:
-    """The table as a process sees it that has kept nothing, one split after another, so that every run is the same."""
+    """The table as a process sees it that has kept nothing, one split after another, so that every
+    run is the same.
+    """
     store = RemoteStore(LocalStore(str(folder)))
     log = log_on(store)
-    return Table(TableHandle(log, log.newest(), {"cache.directoryPath": str(cache), "read.parallelism": 1})), store
+    return Table(
+        TableHandle(log, log.newest(), {"cache.directoryPath": str(cache), "read.parallelism": 1})
+    ), store
 
 
 def costs_of(search: Callable[[Table], object], folder: Path, cache: Path) -> dict[str, Costs]:
-    """What a search costs on a local table, and what it asks of a remote one; the first time, and again."""
-    local = Table.open(str(folder), options={"cache.directoryPath": str(cache / "local"), "read.parallelism": 1})
+    """What a search costs on a local table, and what it asks of a remote one; the first time, and
+    again.
+    """
+    local = Table.open(
+        str(folder), options={"cache.directoryPath": str(cache / "local"), "read.parallelism": 1}
+    )
     remote, store = open_cold(folder, cache / "remote")
     store.reset()
     costs = {}
@@ -54,7 +66,9 @@ def costs_of(search: Callable[[Table], object], folder: Path, cache: Path) -> di
 def measured(root: Path, splits: int) -> dict[str, dict[str, Costs]]:
     folder = root / f"{splits}"
     make(folder, splits)
-    for number, search in enumerate(SEARCHES.values()):  # what is loaded and compiled at first use is not what is meant
+    for number, search in enumerate(
+        SEARCHES.values()
+    ):  # what is loaded and compiled at first use is not what is meant
         costs_of(search, folder, root / f"warm-{splits}-{number}")
     return {
         f"{name}, {splits} splits": costs_of(search, folder, root / f"cache-{splits}-{number}")

@@ -29,7 +29,11 @@ def table(tmp_path: Path) -> Table:
     options = {"indexing.typemap.message": "text"}
     table = Table.create(str(tmp_path / "t"), schema=schema, options=options)
     for number in range(SPLITS):
-        table.append(pa.table({"id": [number, number + 10], "message": ["read timeout", f"word{number} timeout"]}))
+        table.append(
+            pa.table(
+                {"id": [number, number + 10], "message": ["read timeout", f"word{number} timeout"]}
+            )
+        )
     return table
 
 
@@ -52,7 +56,9 @@ def test_a_ranked_search_of_spark_is_planned_once(
     spark: SparkSession, table: Table, columns: list[str] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plans = counted(monkeypatch, "_planned", scan_plan)
-    rows = its.search(spark, table.path, "message:timeout word1", columns=columns, limit=2).collect()
+    rows = its.search(
+        spark, table.path, "message:timeout word1", columns=columns, limit=2
+    ).collect()
     assert rows[0].id == 11
     assert len(plans) == 1
 
@@ -64,10 +70,18 @@ def test_words_are_counted_once_per_split(table: Table, monkeypatch: pytest.Monk
     assert len(counts) == SPLITS
 
 
-def test_tasks_of_spark_do_not_count_words_again(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_of_spark_do_not_count_words_again(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
     query = "message:timeout word1"
     best = {row["id"]: row["_score"] for row in table.search(query, limit=9).to_pylist()}
-    options = {"path": table.path, "query": query, "limit": "9", "limitPerTask": "true", "read.splitsPerTask": "1"}
+    options = {
+        "path": table.path,
+        "query": query,
+        "limit": "9",
+        "limitPerTask": "true",
+        "read.splitsPerTask": "1",
+    }
     source = SourceOptions.parse(options)
     reader = TableReader(source, ReadRequest.parse(source).schema(table))
     plans = counted(monkeypatch, "_planned", scan_plan)

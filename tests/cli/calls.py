@@ -41,11 +41,17 @@ class Answer:
 
 
 class Call:
-    """`call("count", path)` gives an answer; a failure that is not expected fails the test with what was printed."""
+    """`call("count", path)` gives an answer; a failure that is not expected fails the test with
+    what was printed.
+    """
 
     def __call__(self, *words: object, code: int = 0, stdin: str | None = None) -> Answer:
-        result = CliRunner().invoke(app, [str(word) for word in words], input=stdin, env={"COLUMNS": "200"})
-        assert result.exit_code == code, f"{words}: {result.exit_code}\n{result.output}\n{result.exception!r}"
+        result = CliRunner().invoke(
+            app, [str(word) for word in words], input=stdin, env={"COLUMNS": "200"}
+        )
+        assert result.exit_code == code, (
+            f"{words}: {result.exit_code}\n{result.output}\n{result.exception!r}"
+        )
         return Answer(result.exit_code, result.stdout, result.stderr)
 
 

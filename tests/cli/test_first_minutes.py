@@ -22,7 +22,10 @@ def test_a_csv_is_found_by_a_word_after_three_hints(call: Call, tmp_path: Path) 
     file.write_text(ROWS)
     assert "indextables append PATH FILE --create" in call("append", path, str(file), code=3).err
     made = call("append", path, str(file), "--create").err
-    assert "The column comment looks like prose" in made and f"indextables reindex {path} comment=text" in made
+    assert (
+        "The column comment looks like prose" in made
+        and f"indextables reindex {path} comment=text" in made
+    )
     assert "indextables reindex PATH comment=text" in call("search", path, "refund", code=2).err
     call("reindex", path, "comment=text")
     assert "asked for a refund" in call("search", path, "refund").out
@@ -31,7 +34,10 @@ def test_a_csv_is_found_by_a_word_after_three_hints(call: Call, tmp_path: Path) 
 def test_a_column_of_words_is_not_suggested_again(call: Call, tmp_path: Path) -> None:
     file, path = tmp_path / "orders.csv", str(tmp_path / "orders")
     file.write_text(ROWS)
-    assert "looks like prose" not in call("append", path, str(file), "--create", "--text", "comment").err
+    assert (
+        "looks like prose"
+        not in call("append", path, str(file), "--create", "--text", "comment").err
+    )
     assert "looks like prose" not in call("append", path, str(file)).err
 
 
@@ -50,8 +56,15 @@ def test_functions_of_other_libraries_name_the_call(name: str, instead: str) -> 
 
 
 def test_habits_of_other_libraries_name_the_parameter(tmp_path: Path) -> None:
-    table = indextables.write_table(str(tmp_path / "t"), [{"n": 1, "body": "a refund"}], text=["body"])
-    for wrong, right in {"size": "limit", "filter": "where", "sort": "order_by", "_source": "columns"}.items():
+    table = indextables.write_table(
+        str(tmp_path / "t"), [{"n": 1, "body": "a refund"}], text=["body"]
+    )
+    for wrong, right in {
+        "size": "limit",
+        "filter": "where",
+        "sort": "order_by",
+        "_source": "columns",
+    }.items():
         with pytest.raises(IndexTablesError, match=f"Did you mean '{right}'"):
             table.search("refund", **{wrong: 1})  # type: ignore[call-overload]
     with pytest.raises(IndexTablesError, match=r"Use Table\.open"):

@@ -1,4 +1,6 @@
-"""Help of every verb: it fits a screen and has one example, which is a call that the verb understands."""
+"""Help of every verb: it fits a screen and has one example, which is a call that the verb
+understands.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,12 @@ SCREEN = 40
 
 
 def example_of(verb: str) -> list[str]:
-    """The words of the example in the help of a verb, without `indextables`; a pipe or redirection ends them."""
-    lines = [line.strip() for line in help_of(verb).splitlines() if line.strip().startswith("Example:")]
+    """The words of the example in the help of a verb, without `indextables`; a pipe or redirection
+    ends them.
+    """
+    lines = [
+        line.strip() for line in help_of(verb).splitlines() if line.strip().startswith("Example:")
+    ]
     assert len(lines) == 1
     words = shlex.split(lines[0])
     assert words[:3] == ["Example:", "indextables", verb]
@@ -32,7 +38,9 @@ def test_help_fits_a_screen_and_has_one_example(verb: str) -> None:
     shown = help_of(verb)
     assert len(shown.splitlines()) <= SCREEN
     assert shown.count("Example:") == 1
-    assert sum("indextables " in line for line in shown.splitlines()) == 2, "the usage and the example"
+    assert sum("indextables " in line for line in shown.splitlines()) == 2, (
+        "the usage and the example"
+    )
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -43,7 +51,11 @@ def test_the_example_is_a_call_that_the_verb_understands(verb: str) -> None:
         pass
 
 
-METHODS = {verb: verb.replace("-", "_") for verb in VERBS if callable(getattr(Table, verb.replace("-", "_"), None))}
+METHODS = {
+    verb: verb.replace("-", "_")
+    for verb in VERBS
+    if callable(getattr(Table, verb.replace("-", "_"), None))
+}
 """The verbs that are methods of `Table`."""
 OTHER_NAMES = {
     "options": "option",
@@ -64,7 +76,9 @@ ONLY_PYTHON = {
     "purge": {"delete"},
     "expire": {"now"},
 }
-"""Parameters that a verb leaves out: scores are always shown, and pages, callables and clocks are for programs."""
+"""Parameters that a verb leaves out: scores are always shown, and pages, callables and clocks are
+for programs.
+"""
 CALLBACKS = {"self", "cls", "progress", "execute"}
 
 
@@ -75,9 +89,15 @@ def test_a_verb_has_the_parameters_and_defaults_of_its_method(verb: str) -> None
     command = get_command(app).commands[verb]  # type: ignore[attr-defined]
     options = {option.name: option.default for option in command.params}
     shared = options.keys() & method.keys()
-    differing = {name for name in shared if (options[name] or None) != (plain_default(method[name]) or None)}
+    differing = {
+        name for name in shared if (options[name] or None) != (plain_default(method[name]) or None)
+    }
     assert differing == ({"limit"} if verb == "search" else set())
-    left_out = {name for name in method if OTHER_NAMES.get(name, name) not in options and name not in options}
+    left_out = {
+        name
+        for name in method
+        if OTHER_NAMES.get(name, name) not in options and name not in options
+    }
     assert left_out - CALLBACKS == ONLY_PYTHON.get(verb, set())
 
 
@@ -86,6 +106,10 @@ def plain_default(parameter: inspect.Parameter) -> object:
 
 
 def test_an_error_is_one_paragraph(call: Call, tmp_path: object) -> None:
-    for words in (["count", f"{tmp_path}/none"], ["search", f"{tmp_path}/none", "x"], ["merge", f"{tmp_path}/none"]):
+    for words in (
+        ["count", f"{tmp_path}/none"],
+        ["search", f"{tmp_path}/none", "x"],
+        ["merge", f"{tmp_path}/none"],
+    ):
         shown = call(*words, code=3).err.splitlines()
         assert [line.split(":")[0] for line in shown] == ["Error", "Hint"]

@@ -1,4 +1,6 @@
-"""What becomes of the values in CSV and JSON lines: nothing is changed silently, and what does not fit is named."""
+"""What becomes of the values in CSV and JSON lines: nothing is changed silently, and what does not
+fit is named.
+"""
 
 from __future__ import annotations
 
@@ -28,20 +30,38 @@ def stored(path: Path) -> list[dict[str, Any]]:
     ("kind", "value", "told"),
     [
         ("int", "2.9", "2.9 does not fit column 'x', which holds whole numbers (int)."),
-        ("int", "5000000000", "5000000000 does not fit column 'x', which holds whole numbers (int)."),
+        (
+            "int",
+            "5000000000",
+            "5000000000 does not fit column 'x', which holds whole numbers (int).",
+        ),
         ("int", "true", "true does not fit column 'x', which holds whole numbers (int)."),
         ("double", "true", "true does not fit column 'x', which holds numbers (double)."),
         ("string", "5", "5 does not fit column 'x', which holds text (string)."),
         ("boolean", "1", "1 does not fit column 'x', which holds true or false (boolean)."),
-        ("timestamp", "5", "5 does not fit column 'x', which holds times such as 2026-01-31T12:00:00Z (timestamp)."),
+        (
+            "timestamp",
+            "5",
+            "5 does not fit column 'x', which holds times such as 2026-01-31T12:00:00Z (timestamp).",
+        ),
         ("timestamp", '"soon"', "'soon' does not fit column 'x', which holds times"),
-        ("date", '"2026-13-01"', "'2026-13-01' does not fit column 'x', which holds dates such as 2026-01-31 (date)."),
-        ("decimal(4,2)", "1.234", "1.234 does not fit column 'x', which holds decimal numbers (decimal(4,2))."),
+        (
+            "date",
+            '"2026-13-01"',
+            "'2026-13-01' does not fit column 'x', which holds dates such as 2026-01-31 (date).",
+        ),
+        (
+            "decimal(4,2)",
+            "1.234",
+            "1.234 does not fit column 'x', which holds decimal numbers (decimal(4,2)).",
+        ),
         ("decimal(4,2)", '"many"', "'many' does not fit column 'x'"),
         ("binary", '"?"', "'?' does not fit column 'x', which holds bytes (binary)."),
     ],
 )
-def test_json_is_never_bent_to_fit(call: Call, tmp_path: Path, kind: str, value: str, told: str) -> None:
+def test_json_is_never_bent_to_fit(
+    call: Call, tmp_path: Path, kind: str, value: str, told: str
+) -> None:
     call("create", tmp_path / "t", "--schema", f"x {kind}")
     lines = file_with(tmp_path, "rows.jsonl", f'{{"x": null}}\n\n{{"x": {value}}}\n')
     refused = call("append", tmp_path / "t", lines, code=2).err
@@ -51,7 +71,12 @@ def test_json_is_never_bent_to_fit(call: Call, tmp_path: Path, kind: str, value:
 
 
 def test_json_that_loses_nothing_fits(call: Call, tmp_path: Path) -> None:
-    call("create", tmp_path / "t", "--schema", "i int, d double, p decimal(4,2), at timestamp, b binary")
+    call(
+        "create",
+        tmp_path / "t",
+        "--schema",
+        "i int, d double, p decimal(4,2), at timestamp, b binary",
+    )
     line = '{"i": 2.0, "d": 1, "p": 1.25, "at": "2026-11-01 10:00", "b": "AAE="}\n{"p": "1.5"}\n{"p": 1}\n'
     call("append", tmp_path / "t", file_with(tmp_path, "rows.jsonl", line))
     first, *others = stored(tmp_path / "t")
@@ -72,15 +97,25 @@ def test_nested_json_is_not_bent_either(call: Call, tmp_path: Path) -> None:
 def test_a_late_value_of_json_that_was_not_foreseen_is_named(call: Call, tmp_path: Path) -> None:
     lines = file_with(tmp_path, "rows.jsonl", '{"id": 1}\n' * 20_000 + '{"id": 1.5}\n')
     refused = call("append", tmp_path / "t", lines, "--create", code=2).err
-    assert f"{lines}, line 20001: 1.5 does not fit column 'id', which holds whole numbers (bigint)." in refused
+    assert (
+        f"{lines}, line 20001: 1.5 does not fit column 'id', which holds whole numbers (bigint)."
+        in refused
+    )
     assert "--schema" in refused
 
 
-@pytest.mark.parametrize(("values", "line"), [("1|2|true", 3), ('"a"|1', 2), ("true|null|1", 3), ('[1]|["x"]', 2)])
-def test_values_of_several_types_are_named_by_their_line(call: Call, tmp_path: Path, values: str, line: int) -> None:
+@pytest.mark.parametrize(
+    ("values", "line"), [("1|2|true", 3), ('"a"|1', 2), ("true|null|1", 3), ('[1]|["x"]', 2)]
+)
+def test_values_of_several_types_are_named_by_their_line(
+    call: Call, tmp_path: Path, values: str, line: int
+) -> None:
     text = "".join(f'{{"x": {value}}}\n' for value in values.split("|"))
     lines = file_with(tmp_path, "rows.jsonl", text)
-    assert f"{lines}, line {line}: column 'x' holds" in call("append", tmp_path / "t", lines, "--create", code=2).err
+    assert (
+        f"{lines}, line {line}: column 'x' holds"
+        in call("append", tmp_path / "t", lines, "--create", code=2).err
+    )
     assert not (tmp_path / "t").exists()
 
 
@@ -141,7 +176,10 @@ def test_a_time_without_a_zone_is_in_utc_in_csv(call: Call, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("id,msg\n1,a\n\nabc,b\n", "line 4: 'abc' does not fit column 'id', which holds whole numbers (int)."),
+        (
+            "id,msg\n1,a\n\nabc,b\n",
+            "line 4: 'abc' does not fit column 'id', which holds whole numbers (int).",
+        ),
         ('id,msg\n1,"a\nb"\n2.5,b\n', "line 4: '2.5' does not fit column 'id'"),
         ('id,msg\n"",b\n', "line 2: '' does not fit column 'id'"),
         ("id,msg\n1,a\n\n1,2,3\n", "line 4 cannot be read: it has 3 fields, and the header 2."),
@@ -149,7 +187,9 @@ def test_a_time_without_a_zone_is_in_utc_in_csv(call: Call, tmp_path: Path) -> N
         ("", "is empty."),
     ],
 )
-def test_csv_that_does_not_fit_is_named_by_line_and_column(call: Call, tmp_path: Path, text: str, told: str) -> None:
+def test_csv_that_does_not_fit_is_named_by_line_and_column(
+    call: Call, tmp_path: Path, text: str, told: str
+) -> None:
     call("create", tmp_path / "t", "--schema", "id int, msg string")
     rows = file_with(tmp_path, "rows.csv", text)
     refused = call("append", tmp_path / "t", rows, code=2).err
@@ -167,7 +207,9 @@ def test_csv_that_is_not_utf8_is_named_by_column(call: Call, tmp_path: Path) -> 
 
 def test_a_row_of_standard_input_is_named_by_its_number(call: Call, tmp_path: Path) -> None:
     call("create", tmp_path / "t", "--schema", "id int")
-    refused = call("append", tmp_path / "t", "-", "--format", "csv", stdin="id\n1\nabc\n", code=2).err
+    refused = call(
+        "append", tmp_path / "t", "-", "--format", "csv", stdin="id\n1\nabc\n", code=2
+    ).err
     assert "standard input, row 2: 'abc' does not fit column 'id'" in refused
 
 
@@ -176,7 +218,13 @@ def test_other_delimiters(call: Call, tmp_path: Path) -> None:
     assert "--delimiter ';'" in call("append", tmp_path / "t", rows, "--create", code=2).err
     call("append", tmp_path / "t", rows, "--create", "--delimiter", ";")
     assert stored(tmp_path / "t") == [{"id": 1, "msg": "a,b"}]
-    call("append", tmp_path / "t", file_with(tmp_path, "tabs.csv", "id\tmsg\n2\tc\n"), "--delimiter", "tab")
+    call(
+        "append",
+        tmp_path / "t",
+        file_with(tmp_path, "tabs.csv", "id\tmsg\n2\tc\n"),
+        "--delimiter",
+        "tab",
+    )
     assert len(stored(tmp_path / "t")) == 2
     assert "one character" in call("append", tmp_path / "t", rows, "--delimiter", "::", code=2).err
     lines = file_with(tmp_path, "rows.jsonl", '{"id": 1}\n')
@@ -190,17 +238,25 @@ def test_compressed_files(call: Call, tmp_path: Path, kind: str, text: str) -> N
     call("append", tmp_path / "t", packed, "--format", kind, "--create")
     assert stored(tmp_path / "t") == [{"id": 1}]
     packed.write_bytes(gzip.compress(text.replace("1", '"x"').encode()))
-    assert "'x' does not fit column 'id'" in call("append", tmp_path / "t", packed, "--format", kind, code=2).err
+    assert (
+        "'x' does not fit column 'id'"
+        in call("append", tmp_path / "t", packed, "--format", kind, code=2).err
+    )
 
 
 def test_a_header_alone_has_no_rows(call: Call, tmp_path: Path) -> None:
     call("create", tmp_path / "t", "--schema", "id int")
     assert "No rows" in call("append", tmp_path / "t", file_with(tmp_path, "rows.csv", "id\n")).out
-    assert "No rows" in call("append", tmp_path / "t", file_with(tmp_path, "rows.csv", "\ufeffid\r\n\r\n")).out
+    assert (
+        "No rows"
+        in call("append", tmp_path / "t", file_with(tmp_path, "rows.csv", "\ufeffid\r\n\r\n")).out
+    )
 
 
 def test_a_large_csv_is_read_in_parts(call: Call, tmp_path: Path) -> None:
-    rows = file_with(tmp_path, "rows.csv", "id,msg\n" + "".join(f"{i},{'x' * 90}\n" for i in range(100_000)))
+    rows = file_with(
+        tmp_path, "rows.csv", "id,msg\n" + "".join(f"{i},{'x' * 90}\n" for i in range(100_000))
+    )
     call("append", tmp_path / "t", rows, "--create")
     assert Table.open(str(tmp_path / "t")).count() == 100_000
     with rows.open("a") as file:
@@ -211,7 +267,9 @@ def test_a_large_csv_is_read_in_parts(call: Call, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["--text", "--substring", "--partition-by"])
-def test_nothing_is_created_for_columns_that_do_not_exist(call: Call, tmp_path: Path, how: str) -> None:
+def test_nothing_is_created_for_columns_that_do_not_exist(
+    call: Call, tmp_path: Path, how: str
+) -> None:
     rows = file_with(tmp_path, "rows.csv", "id,msg\n1,a\n")
     assert "nope" in call("append", tmp_path / "t", rows, "--create", how, "nope", code=2).err
     assert not (tmp_path / "t").exists()
@@ -220,9 +278,14 @@ def test_nothing_is_created_for_columns_that_do_not_exist(call: Call, tmp_path: 
 def test_nothing_is_created_if_a_later_file_or_line_is_bad(call: Call, tmp_path: Path) -> None:
     good = file_with(tmp_path, "good.csv", "id,msg\n1,a\n")
     ragged = file_with(tmp_path, "ragged.csv", "id,msg\n1\n")
-    assert "ragged.csv, line 2" in call("append", tmp_path / "t", good, ragged, "--create", code=2).err
+    assert (
+        "ragged.csv, line 2" in call("append", tmp_path / "t", good, ragged, "--create", code=2).err
+    )
     lines = file_with(tmp_path, "rows.jsonl", '{"id": 1}\n' * 20_000 + '{"id": 2, "more": 1}\n')
-    assert "line 20001 has new columns: more" in call("append", tmp_path / "t", lines, "--create", code=2).err
+    assert (
+        "line 20001 has new columns: more"
+        in call("append", tmp_path / "t", lines, "--create", code=2).err
+    )
     assert not (tmp_path / "t").exists()
 
 
@@ -251,8 +314,16 @@ def test_files_that_may_not_be_read(
         ("float", "1e300", "does not fit column 'x', which holds numbers (float)"),
         ("float", "16777217", "does not fit column 'x', which holds numbers (float)"),
         ("double", "9007199254740993", "does not fit column 'x', which holds numbers (double)"),
-        ("timestamp", "2026-01-01T00:00:00.123456789Z", "does not fit column 'x', which holds times"),
-        ("timestamp_ntz", "2026-01-01T00:00:00+02:00", "does not fit column 'x', which holds times"),
+        (
+            "timestamp",
+            "2026-01-01T00:00:00.123456789Z",
+            "does not fit column 'x', which holds times",
+        ),
+        (
+            "timestamp_ntz",
+            "2026-01-01T00:00:00+02:00",
+            "does not fit column 'x', which holds times",
+        ),
     ],
 )
 @pytest.mark.parametrize("form", ["jsonl", "csv", "text"])
@@ -261,20 +332,37 @@ def test_a_value_is_never_changed_on_its_way_in(
 ) -> None:
     call("create", tmp_path / "t", "--schema", f"x {kind}, y string")
     value = f'"{text}"' if kind.startswith("timestamp") else text
-    lines = {"jsonl": f'{{"x": null}}\n{{"x": {value}}}\n', "csv": f"x\n\n{text}\n", "text": f"{text}\n"}[form]
+    lines = {
+        "jsonl": f'{{"x": null}}\n{{"x": {value}}}\n',
+        "csv": f"x\n\n{text}\n",
+        "text": f"{text}\n",
+    }[form]
     pattern = ["--pattern", r"(?P<x>\S+)"] if form == "text" else []
     refused = call(
-        "append", tmp_path / "t", file_with(tmp_path, f"rows.{form}", lines), "--format", form, *pattern, code=2
+        "append",
+        tmp_path / "t",
+        file_with(tmp_path, f"rows.{form}", lines),
+        "--format",
+        form,
+        *pattern,
+        code=2,
     ).err
     assert (
-        f"{text!r} {said}" in refused or f"{value.strip(chr(34))} {said}" in refused or "1e+300 does not fit" in refused
+        f"{text!r} {said}" in refused
+        or f"{value.strip(chr(34))} {said}" in refused
+        or "1e+300 does not fit" in refused
     )
     assert Table.open(str(tmp_path / "t")).version == 0
 
 
 def test_nanoseconds_of_a_new_column_stay_text(call: Call, tmp_path: Path) -> None:
     text = "2026-01-01T00:00:00.123456789Z"
-    call("append", tmp_path / "t", file_with(tmp_path, "rows.jsonl", f'{{"x": "{text}"}}\n'), "--create")
+    call(
+        "append",
+        tmp_path / "t",
+        file_with(tmp_path, "rows.jsonl", f'{{"x": "{text}"}}\n'),
+        "--create",
+    )
     assert stored(tmp_path / "t") == [{"x": text}]
 
 
@@ -288,7 +376,9 @@ def test_epoch_numbers_of_json_are_times_by_their_size(call: Call, tmp_path: Pat
         at.replace(microsecond=250_000),
         at.replace(microsecond=500_000),
     ]
-    refused = call("append", tmp_path / "t", file_with(tmp_path, "short.jsonl", '{"x": 5}\n'), code=2).err
+    refused = call(
+        "append", tmp_path / "t", file_with(tmp_path, "short.jsonl", '{"x": 5}\n'), code=2
+    ).err
     assert "too small to tell seconds from milliseconds" in refused
 
 
@@ -302,7 +392,13 @@ def test_times_of_text_without_a_zone_fit_columns_without_one(call: Call, tmp_pa
         "(?P<x>.*)",
     )
     call(*append)
-    call(*append[:2], file_with(tmp_path, "b.log", "01.02.2026\n"), *append[3:], "--time-format", "x=%d.%m.%Y")
+    call(
+        *append[:2],
+        file_with(tmp_path, "b.log", "01.02.2026\n"),
+        *append[3:],
+        "--time-format",
+        "x=%d.%m.%Y",
+    )
     assert sorted(row["x"] for row in stored(tmp_path / "t")) == [
         datetime(2026, 1, 1, 12, 0, 0, 500_000),
         datetime(2026, 2, 1),
@@ -312,4 +408,9 @@ def test_times_of_text_without_a_zone_fit_columns_without_one(call: Call, tmp_pa
 def test_a_nul_in_a_line_of_text_stays(call: Call, tmp_path: Path) -> None:
     (tmp_path / "a.log").write_bytes(b"one\n\0two\n\0\0three\0\n\xef\xbb\xbffour\n")
     call("append", tmp_path / "t", tmp_path / "a.log", "--create")
-    assert [row["message"] for row in stored(tmp_path / "t")] == ["one", "\0two", "\0\0three\0", "\ufefffour"]
+    assert [row["message"] for row in stored(tmp_path / "t")] == [
+        "one",
+        "\0two",
+        "\0\0three\0",
+        "\ufefffour",
+    ]

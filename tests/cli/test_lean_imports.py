@@ -29,7 +29,9 @@ except ModuleNotFoundError as error:
 
 def test_kernels_are_there_when_they_are_called() -> None:
     for _ in range(3):
-        shown = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=False)
+        shown = subprocess.run(
+            [sys.executable, "-c", CODE], capture_output=True, text=True, check=False
+        )
         assert shown.returncode == 0, shown.stderr
 
 

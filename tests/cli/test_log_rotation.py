@@ -52,7 +52,9 @@ class Log:
             "n=%{INT:n} .*",
         )
         with self.errors.open("ab") as errors:
-            self.running = subprocess.Popen([COMMAND, *map(str, words)], stdout=subprocess.DEVNULL, stderr=errors)
+            self.running = subprocess.Popen(
+                [COMMAND, *map(str, words)], stdout=subprocess.DEVNULL, stderr=errors
+            )
 
     def end(self, how: int = signal.SIGKILL) -> None:
         if self.running is not None:
@@ -170,7 +172,9 @@ def test_logrotate_rotates_twice_between_two_scans(log: Log, mode: str) -> None:
         log.write(2)
     log.expect_all()
     if mode == "copytruncate":
-        log.wait_for_report("lines that were written between the copy and the truncation are in neither")
+        log.wait_for_report(
+            "lines that were written between the copy and the truncation are in neither"
+        )
 
 
 def test_a_renamed_file_that_is_still_written_to_is_read_to_its_end(log: Log) -> None:
@@ -237,7 +241,9 @@ def test_a_reused_inode_is_another_file(log: Log) -> None:
     log.path.rename(log.path.with_name("app.log.1"))
     other = log.path.with_name("app.log.1")
     content = other.read_bytes()
-    other.rename(log.path)  # what was app.log.1 gets the inode of a new file, and app.log the old inode
+    other.rename(
+        log.path
+    )  # what was app.log.1 gets the inode of a new file, and app.log the old inode
     other.write_bytes(content)
     log.path.write_text("")
     log.write(10, other)
@@ -291,7 +297,9 @@ def test_rotation_is_followed_through_kills(log: Log) -> None:
 def test_the_offset_of_an_older_release_is_continued(log: Log) -> None:
     log.write(2)
     status = log.path.stat()
-    digest = hashlib.sha256(f"{log.path.absolute()}:{(status.st_dev, status.st_ino)}".encode()).hexdigest()[:16]
+    digest = hashlib.sha256(
+        f"{log.path.absolute()}:{(status.st_dev, status.st_ino)}".encode()
+    ).hexdigest()[:16]
     table = Table.create(str(log.table), schema=pa.schema([("n", pa.int64())]))
     table.append([{"n": 0}, {"n": 1}], txn=(f"file:app.log:{digest}", status.st_size))
     log.write(2)

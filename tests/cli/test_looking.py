@@ -1,4 +1,6 @@
-"""describe, history, files, partitions, state, skipped-files, diff, report, sql, settings, exit-codes."""
+"""describe, history, files, partitions, state, skipped-files, diff, report, sql, settings,
+exit-codes.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,12 @@ from tests.cli.calls import Call, forbid
 
 def test_describe(call: Call, made_once: Path) -> None:
     told = call("describe", made_once, "--json").json
-    assert (told["version"], told["rows"], told["splits"], told["partition_columns"]) == (2, 3, 2, "day")
+    assert (told["version"], told["rows"], told["splits"], told["partition_columns"]) == (
+        2,
+        3,
+        2,
+        "day",
+    )
     kinds = {column["column"]: column["index"] for column in told["columns"]}
     assert kinds == {"day": "partition", "level": "string", "ms": "statistics", "message": "text"}
     assert "columns (4)" in call("describe", made_once).out
@@ -28,7 +35,14 @@ def test_history_tells_what_was_committed(call: Call, made_once: Path) -> None:
         (0, "CREATE", None),
     ]
     lines = call("history", made_once, "--limit", "1").lines
-    assert lines[0] == ["version", "timestamp", "operation", "user_metadata", "is_readable", "metrics"]
+    assert lines[0] == [
+        "version",
+        "timestamp",
+        "operation",
+        "user_metadata",
+        "is_readable",
+        "metrics",
+    ]
     assert len(lines) == 2
     assert "numAddedRecords=1" in lines[1][-1]
 
@@ -59,7 +73,12 @@ def test_component_sizes(call: Call, made_once: Path) -> None:
 
 def test_diff_of_two_versions(call: Call, made_once: Path) -> None:
     told = call("diff", made_once, "1", "2", "--json").json
-    assert (told["rows_before"], told["rows_after"], len(told["added"]), told["removed"]) == (2, 3, 1, [])
+    assert (told["rows_before"], told["rows_after"], len(told["added"]), told["removed"]) == (
+        2,
+        3,
+        1,
+        [],
+    )
     assert call("diff", made_once, "0", "--json").json["to_version"] == 2
     assert "can be read" in call("diff", made_once, "0", "9", code=3).err
 
@@ -73,10 +92,16 @@ def test_report_writes_a_page(call: Call, made_once: Path, tmp_path: Path) -> No
 def test_a_page_that_cannot_be_written(
     call: Call, made_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "There is no folder" in call("report", made_once, "-o", tmp_path / "no" / "x.html", code=3).err
+    assert (
+        "There is no folder"
+        in call("report", made_once, "-o", tmp_path / "no" / "x.html", code=3).err
+    )
     assert "is a folder" in call("report", made_once, "-o", tmp_path, code=2).err
     forbid(tmp_path / "x.html", monkeypatch)
-    assert "may not be written by this user" in call("report", made_once, "-o", tmp_path / "x.html", code=10).err
+    assert (
+        "may not be written by this user"
+        in call("report", made_once, "-o", tmp_path / "x.html", code=10).err
+    )
 
 
 def test_sql_runs_a_statement(call: Call, made_once: Path) -> None:
@@ -91,9 +116,14 @@ def test_settings_are_those_of_the_registry(call: Call, made_once: Path) -> None
     assert [(row["key"], row["value"]) for row in rows] == [("indexing.typemap.*", "message=text")]
 
 
-def test_a_setting_that_does_not_exist_is_an_error_and_one_of_a_column_is_explained(call: Call) -> None:
+def test_a_setting_that_does_not_exist_is_an_error_and_one_of_a_column_is_explained(
+    call: Call,
+) -> None:
     assert "There is no setting 'nothere'." in call("settings", "nothere", code=2).err
-    assert "'purge.retentionCheckEnabled'" in call("settings", "purge.retentionChekEnabled", code=2).err
+    assert (
+        "'purge.retentionCheckEnabled'"
+        in call("settings", "purge.retentionChekEnabled", code=2).err
+    )
     assert "'indexing.typemap.*'" in call("settings", "typmap", code=2).err
     (row,) = call("settings", "spark.indextables.indexing.typemap.message", "--json").json
     assert row["key"] == "indexing.typemap.*"
@@ -113,7 +143,11 @@ def test_every_kind_of_error_has_an_exit_code(call: Call) -> None:
 
 @pytest.mark.parametrize(
     ("error", "code"),
-    [(errors.QuerySyntaxError("x"), 2), (errors.LogGapError("x"), 8), (errors.ThrottledError("x"), 10)],
+    [
+        (errors.QuerySyntaxError("x"), 2),
+        (errors.LogGapError("x"), 8),
+        (errors.ThrottledError("x"), 10),
+    ],
 )
 def test_an_error_has_the_code_of_its_kind(error: errors.IndexTablesError, code: int) -> None:
     assert code_of(error) == code

@@ -1,4 +1,6 @@
-"""The manual page and the completion of a shell: every verb and option is there, and `man` has nothing to say against it."""
+"""The manual page and the completion of a shell: every verb and option is there, and `man` has
+nothing to say against it.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,18 @@ def test_every_verb_is_in_the_manual(call: Call) -> None:
     page = call("man").out
     verbs = list(VERBS)
     assert [name for name in verbs if f".SS {name.replace('-', chr(92) + '-')} " not in page] == []
-    assert "\\fB\\-\\-follow\\fR" in page and page.startswith(".TH INDEXTABLES 1") and ".SH EXIT STATUS" in page
+    assert (
+        "\\fB\\-\\-follow\\fR" in page
+        and page.startswith(".TH INDEXTABLES 1")
+        and ".SH EXIT STATUS" in page
+    )
 
 
 @pytest.mark.skipif(shutil.which("man") is None, reason="man is not installed")
 def test_man_reads_the_page(call: Call) -> None:
-    shown = subprocess.run(["man", "-l", "-"], input=call("man").out, capture_output=True, text=True, check=True)
+    shown = subprocess.run(
+        ["man", "-l", "-"], input=call("man").out, capture_output=True, text=True, check=True
+    )
     assert "--continuation" in shown.stdout.replace("‐", "-") and "cannot" not in shown.stderr
 
 
@@ -33,7 +41,9 @@ def test_a_shell_completes_verbs_and_options() -> None:
             "COMP_WORDS": words,
             "COMP_CWORD": str(place),
         }
-        shown = subprocess.run([COMMAND], env=environment, capture_output=True, text=True, check=False)
+        shown = subprocess.run(
+            [COMMAND], env=environment, capture_output=True, text=True, check=False
+        )
         return shown.stdout.split()
 
     assert set(completed("indextables se", 1)) == {"search", "settings", "serve"}

@@ -59,7 +59,9 @@ def test_misspelt_verbs_and_settings_are_recognised(made_once: Path) -> None:
         ("head", "indextables scan PATH --limit 5"),
     ],
 )
-def test_verbs_of_other_tools_are_answered_with_ours(verb: str, here: str, call: Call, made_once: Path) -> None:
+def test_verbs_of_other_tools_are_answered_with_ours(
+    verb: str, here: str, call: Call, made_once: Path
+) -> None:
     told = json.loads(call(verb, made_once, "--json", code=2).err)["error"]
     assert told["message"] == f"No such command '{verb}'. Here it is `{here}`."
     assert here.split()[1] in VERBS
@@ -67,7 +69,10 @@ def test_verbs_of_other_tools_are_answered_with_ours(verb: str, here: str, call:
 
 def test_errors_are_json_when_asked_for_and_debug_shows_where(made_once: Path) -> None:
     told = json.loads(process("count", made_once / "nowhere", "--json").err)["error"]
-    assert (told["kind"], sorted(told)) == ("table_not_found", ["context", "hint", "kind", "message"])
+    assert (told["kind"], sorted(told)) == (
+        "table_not_found",
+        ["context", "hint", "kind", "message"],
+    )
     shown = process("count", made_once / "nowhere", "--debug")
     assert "Traceback" in shown.err
     assert shown.code == 3
@@ -105,7 +110,11 @@ def test_somebody_is_asked_and_may_say_no(logs: Path) -> None:
 
 def test_a_reader_that_stops_early_is_no_error(made_once: Path) -> None:
     done = subprocess.run(
-        f"{COMMAND} scan {made_once} | head -1", shell=True, capture_output=True, text=True, check=False
+        f"{COMMAND} scan {made_once} | head -1",
+        shell=True,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (done.stdout, done.stderr) == ("day\tlevel\tms\tmessage\n", "")
 
@@ -116,7 +125,9 @@ def test_a_closed_pipe_ends_a_scan_quietly(logs: Path, call: Call, unbuffered: s
     call("append", logs, "-", "--format", "jsonl", stdin=lines)
     words = [COMMAND, "scan", str(logs)]
     environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as running:
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+    ) as running:
         assert running.stdout is not None
         assert running.stderr is not None
         running.stdout.readline()
@@ -149,7 +160,11 @@ def test_a_wrong_call_is_told_as_json(words: tuple[str, ...], told: str) -> None
 def test_refusals_are_one_json_object_with_the_plan_in_it(logs: Path) -> None:
     refused = process("delete", logs, "--where", "level = 'INFO'", "--json")
     error = json.loads(refused.err)["error"]
-    assert (refused.code, error["kind"], error["context"]["plan"]["status"]) == (9, "refused", "dry_run")
+    assert (refused.code, error["kind"], error["context"]["plan"]["status"]) == (
+        9,
+        "refused",
+        "dry_run",
+    )
     refused = process("overwrite", logs, logs / "none.csv", "--json")
     assert json.loads(refused.err)["error"]["context"]["plan"] == {"replaced_rows": 3, "rows": 3}
 
@@ -164,19 +179,43 @@ def test_a_port_in_use_is_named(made_once: Path) -> None:
 
 @pytest.fixture
 def following(logs: Path) -> Iterator[subprocess.Popen[str]]:
-    words = ("search", logs, "level:ERROR OR third", "--follow", "--interval", "0.05", "--json", "--columns", "message")
-    running = subprocess.Popen([COMMAND, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    words = (
+        "search",
+        logs,
+        "level:ERROR OR third",
+        "--follow",
+        "--interval",
+        "0.05",
+        "--json",
+        "--columns",
+        "message",
+    )
+    running = subprocess.Popen(
+        [COMMAND, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     yield running
     running.send_signal(signal.SIGINT)
     running.communicate(timeout=60)
 
 
-def test_follow_shows_new_matches_once(following: subprocess.Popen[str], logs: Path, call: Call) -> None:
+def test_follow_shows_new_matches_once(
+    following: subprocess.Popen[str], logs: Path, call: Call
+) -> None:
     assert following.stdout is not None
     first = {json.loads(following.stdout.readline())["message"] for _ in range(2)}
     assert first == {"timeout while waiting for the gateway", "disk full on data2"}
-    call("append", logs, "-", "--format", "jsonl", stdin='{"day":"2026-11-02","level":"ERROR","message":"third"}\n')
-    assert json.loads(following.stdout.readline()) == {"message": "third", "_snippet": "<b>third</b>"}
+    call(
+        "append",
+        logs,
+        "-",
+        "--format",
+        "jsonl",
+        stdin='{"day":"2026-11-02","level":"ERROR","message":"third"}\n',
+    )
+    assert json.loads(following.stdout.readline()) == {
+        "message": "third",
+        "_snippet": "<b>third</b>",
+    }
     call("merge", logs)
     call("delete", logs, "--where", "message = 'disk full on data2'", "--yes")
     lines = '{"level":"INFO","message":"quiet"}\n{"level":"ERROR","message":"fourth"}\n'
@@ -188,17 +227,26 @@ def test_follow_shows_new_matches_once(following: subprocess.Popen[str], logs: P
 def test_another_table_at_the_path_is_not_followed(tmp_path: Path, commits: int) -> None:
     path, schema = str(tmp_path / "t"), pa.schema([("id", pa.int64())])
     for n in range(3):
-        (Table.create(path, schema=schema) if n == 0 else Table.open(path)).append(pa.table({"id": [n]}))
-    found = follow(Table.open(path), "id:>=0", where=None, columns=None, snippet=None, interval=0.05)
+        (Table.create(path, schema=schema) if n == 0 else Table.open(path)).append(
+            pa.table({"id": [n]})
+        )
+    found = follow(
+        Table.open(path), "id:>=0", where=None, columns=None, snippet=None, interval=0.05
+    )
     shutil.rmtree(path)
     for n in range(commits):
-        (Table.create(path, schema=schema) if n == 0 else Table.open(path)).append(pa.table({"id": [100 + n]}))
+        (Table.create(path, schema=schema) if n == 0 else Table.open(path)).append(
+            pa.table({"id": [100 + n]})
+        )
     with pytest.raises(ConflictError, match="is another one than before"):
         next(found)
 
 
 def test_an_older_version_cannot_be_followed(call: Call, made_once: Path) -> None:
-    assert "does not grow" in call("search", made_once, "x", "--follow", "--version-as-of", "1", code=2).err
+    assert (
+        "does not grow"
+        in call("search", made_once, "x", "--follow", "--version-as-of", "1", code=2).err
+    )
 
 
 @pytest.fixture
@@ -236,7 +284,9 @@ def test_the_explorer_searches_and_shows_the_report(page: str) -> None:
 
 
 def test_the_page_is_for_who_was_told_its_address(page: str) -> None:
-    """Every user of the machine can reach the port; the secret in the address cannot be guessed or left out."""
+    """Every user of the machine can reach the port; the secret in the address cannot be guessed or
+    left out.
+    """
     root, token = page.rstrip("/").rsplit("/", 1)
     assert len(token) >= 32
     for address in (
@@ -284,7 +334,9 @@ def test_the_verbs_are_listed_and_the_release_is_told(call: Call) -> None:
     assert call("--version").out.startswith("indextables 0.")
 
 
-def test_snippets_on_a_terminal_and_in_a_pipe_are_text_and_not_html(call: Call, tmp_path: Path) -> None:
+def test_snippets_on_a_terminal_and_in_a_pipe_are_text_and_not_html(
+    call: Call, tmp_path: Path
+) -> None:
     text = 'timeout of "pay" & <cart> after 5 > 3'
     (tmp_path / "a.log").write_text(f"{text}\n")
     call("append", tmp_path / "t", tmp_path / "a.log", "--create", "--text", "message")
@@ -308,7 +360,10 @@ def test_ctrl_c_reports_what_was_committed(tmp_path: Path, as_json: bool) -> Non
         "0.05",
     ]
     running = subprocess.Popen(
-        [*words, *(["--json"] if as_json else [])], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*words, *(["--json"] if as_json else [])],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert running.stdout is not None and running.stdout.readline()
     running.send_signal(signal.SIGINT)
@@ -332,7 +387,9 @@ def test_ctrl_c_before_a_commit_says_so(made_once: Path) -> None:
     assert (running.returncode, told) == (130, "Interrupted before a commit was completed.\n")
 
 
-def test_a_folder_of_links_to_tables_shows_the_tables(call: Call, made_once: Path, tmp_path: Path) -> None:
+def test_a_folder_of_links_to_tables_shows_the_tables(
+    call: Call, made_once: Path, tmp_path: Path
+) -> None:
     aliases = tmp_path / "aliases"
     aliases.mkdir()
     (aliases / "mine").symlink_to(made_once)

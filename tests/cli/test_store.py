@@ -14,4 +14,6 @@ def test_the_verbs_work_on_s3_with_options(call: Call, s3_place: StorePlace) -> 
     assert call("search", s3_place.url, "timeout", *options, "--json").json[0]["level"] == "ERROR"
     assert call("verify", s3_place.url, *options, "--json").json["status"] == "healthy"
     settings = call("describe", s3_place.url, *options).out
-    assert not any(value in settings for key, value in s3_place.options.items() if key.endswith("secretKey"))
+    assert not any(
+        value in settings for key, value in s3_place.options.items() if key.endswith("secretKey")
+    )

@@ -1,4 +1,6 @@
-"""Logs as text: five formats with one command each, counted against grep; what does not fit; files that grow."""
+"""Logs as text: five formats with one command each, counted against grep; what does not fit; files
+that grow.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ START = datetime(2026, 11, 1, tzinfo=UTC)
 def combined(n: int, chance: random.Random) -> str:
     at = (START + timedelta(seconds=37 * n)).strftime("%d/%b/%Y:%H:%M:%S +0000")
     status = chance.choice((200, 200, 304, 404, 500))
-    request = chance.choice(("GET /cart?id=7 HTTP/1.1", "POST /api/v1/pay HTTP/2.0", "GET / HTTP/1.0"))
+    request = chance.choice(
+        ("GET /cart?id=7 HTTP/1.1", "POST /api/v1/pay HTTP/2.0", "GET / HTTP/1.0")
+    )
     agent = '"https://shop.example/" "Mozilla/5.0 \\"x\\""'
     return f'10.0.{n % 9}.{n % 200} - alice [{at}] "{request}" {status} {n * 3 or "-"} {agent}'
 
@@ -52,18 +56,24 @@ def application(n: int, chance: random.Random) -> str:
     at = (START + timedelta(seconds=n)).strftime("%Y-%m-%d %H:%M:%S,250")
     level = chance.choice(("INFO", "WARN", "ERROR"))
     trace = (
-        "\n\tat com.shop.Cart.add(Cart.java:41)\nCaused by: java.io.IOException: timeout" if level == "ERROR" else ""
+        "\n\tat com.shop.Cart.add(Cart.java:41)\nCaused by: java.io.IOException: timeout"
+        if level == "ERROR"
+        else ""
     )
     return f"{at} [worker-{n % 4}] {level}  com.shop.Cart - request {n} took {n / 7:.3f} ms{trace}"
 
 
-APPLICATION = (
-    r"%{TIMESTAMP_ISO8601:ts} \[%{NOTSPACE:thread}\] %{LOGLEVEL:level} +%{NOTSPACE:logger} - %{GREEDYDATA:message}"
-)
+APPLICATION = r"%{TIMESTAMP_ISO8601:ts} \[%{NOTSPACE:thread}\] %{LOGLEVEL:level} +%{NOTSPACE:logger} - %{GREEDYDATA:message}"
 CASES: dict[str, tuple[Callable[[int, random.Random], str], list[str], str, str, str]] = {
     "combined": (combined, ["--pattern", "combined"], '" 500 ', "status = 500", "status"),
     "common": (common, ["--pattern", "common"], "POST /api", "method = 'POST'", "bytes"),
-    "syslog": (syslog, ["--pattern", "syslog"], "Failed password", "message LIKE 'Failed password%'", "pid"),
+    "syslog": (
+        syslog,
+        ["--pattern", "syslog"],
+        "Failed password",
+        "message LIKE 'Failed password%'",
+        "pid",
+    ),
     "rfc5424": (rfc5424, ["--pattern", "rfc5424"], "^<131>", "priority = 131", "ts"),
     "application": (
         application,
@@ -77,7 +87,9 @@ CASES: dict[str, tuple[Callable[[int, random.Random], str], list[str], str, str,
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("packed", ["", ".gz", ".bz2"])
-def test_five_formats_with_one_command_each(call: Call, tmp_path: Path, name: str, packed: str) -> None:
+def test_five_formats_with_one_command_each(
+    call: Call, tmp_path: Path, name: str, packed: str
+) -> None:
     make, options, words, condition, column = CASES[name]
     chance = random.Random(5)
     text = "".join(f"{make(n, chance)}\n" for n in range(LINES))
@@ -87,7 +99,9 @@ def test_five_formats_with_one_command_each(call: Call, tmp_path: Path, name: st
     prose = {"combined": "agent", "common": "path"}.get(name, "message")
     call("append", tmp_path / "t", file, "--create", "--text", prose, *options)
     table = Table.open(str(tmp_path / "t"))
-    counted = subprocess.run(["grep", "-c", words, str(plain)], capture_output=True, text=True, check=True)
+    counted = subprocess.run(
+        ["grep", "-c", words, str(plain)], capture_output=True, text=True, check=True
+    )
     assert table.count() == LINES and table.count(where=condition) == int(counted.stdout) > 0
     assert table.count(where=f"{column} IS NOT NULL") >= LINES - 1
     if name == "application":
@@ -104,11 +118,19 @@ def _bzip2(path: Path, data: bytes) -> int:
 
 def test_values_have_their_types(call: Call, tmp_path: Path) -> None:
     file = tmp_path / "a.log"
-    file.write_text('1.2.3.4 - - [01/Nov/2026:10:00:00 +0200] "GET /x HTTP/1.1" 200 5 "-" "curl" extra\n')
+    file.write_text(
+        '1.2.3.4 - - [01/Nov/2026:10:00:00 +0200] "GET /x HTTP/1.1" 200 5 "-" "curl" extra\n'
+    )
     call("append", tmp_path / "t", file, "--create", "--pattern", "combined")
     row = next(iter(Table.open(str(tmp_path / "t"))))
     assert row["ts"] == datetime(2026, 11, 1, 8, tzinfo=UTC)
-    assert (row["status"], row["bytes"], row["path"], row["request"], row["agent"]) == (200, 5, "/x", None, "curl")
+    assert (row["status"], row["bytes"], row["path"], row["request"], row["agent"]) == (
+        200,
+        5,
+        "/x",
+        None,
+        "curl",
+    )
 
 
 def test_without_a_pattern_a_line_is_a_message(call: Call, tmp_path: Path) -> None:
@@ -129,7 +151,9 @@ def test_without_a_pattern_a_line_is_a_message(call: Call, tmp_path: Path) -> No
 def test_encodings(call: Call, tmp_path: Path) -> None:
     (tmp_path / "l.txt").write_bytes("größe\n".encode("latin-1"))
     (tmp_path / "u.txt").write_bytes("größe\n".encode("utf-16"))
-    assert "is not utf-8" in call("append", tmp_path / "t", tmp_path / "l.txt", "--create", code=2).err
+    assert (
+        "is not utf-8" in call("append", tmp_path / "t", tmp_path / "l.txt", "--create", code=2).err
+    )
     call("append", tmp_path / "t", tmp_path / "l.txt", "--create", "--encoding", "latin-1")
     call("append", tmp_path / "t", tmp_path / "u.txt", "--encoding", "utf-16")
     assert [row["message"] for row in Table.open(str(tmp_path / "t"))] == ["größe", "größe"]
@@ -140,9 +164,14 @@ def test_lines_that_do_not_match(call: Call, tmp_path: Path) -> None:
     file.write_text("a=1\nodd\na=2\n")
     words = ("append", tmp_path / "t", file, "--create", "--pattern", "a=%{INT:a}")
     failed = call(*words, code=2)
-    assert "line 2 does not match the pattern: 'odd'" in failed.err and not (tmp_path / "t").exists()
+    assert (
+        "line 2 does not match the pattern: 'odd'" in failed.err and not (tmp_path / "t").exists()
+    )
     skipped = call(*words, "--unmatched", "skip")
-    assert "1 line did not match and was left out" in skipped.err and len(Table.open(str(tmp_path / "t"))) == 2
+    assert (
+        "1 line did not match and was left out" in skipped.err
+        and len(Table.open(str(tmp_path / "t"))) == 2
+    )
     call("append", tmp_path / "k", *words[2:], "--unmatched", "keep")
     assert list(Table.open(str(tmp_path / "k"))) == [
         {"a": 1, "unmatched": None},
@@ -172,7 +201,9 @@ def test_options_of_text_are_refused_for_other_files(call: Call, tmp_path: Path)
     (tmp_path / "a.csv").write_text("a\n1\n")
     assert (
         "are for text"
-        in call("append", tmp_path / "t", tmp_path / "a.csv", "--create", "--pattern", "syslog", code=2).err
+        in call(
+            "append", tmp_path / "t", tmp_path / "a.csv", "--create", "--pattern", "syslog", code=2
+        ).err
     )
 
 
@@ -182,9 +213,18 @@ def test_times_are_read_as_they_are_written(call: Call, tmp_path: Path) -> None:
     assert time_parser("iso")("2026-11-01 10:00:00,250").microsecond == 250_000
     year_less = time_parser("%b %d %H:%M:%S")
     assert year_less("Jan  1 00:00:00") <= datetime.now(UTC) + timedelta(days=1)
-    assert compile_pattern(TextFormat("(?P<ts>.*)", time_format="%d.%m.%Y")).formats == {"ts": "%d.%m.%Y"}
+    assert compile_pattern(TextFormat("(?P<ts>.*)", time_format="%d.%m.%Y")).formats == {
+        "ts": "%d.%m.%Y"
+    }
     (tmp_path / "a.log").write_text("31.12.2025 x\n")
-    words = ("append", tmp_path / "t", tmp_path / "a.log", "--create", "--pattern", r"(?P<ts>\S+) (?P<what>\w+)")
+    words = (
+        "append",
+        tmp_path / "t",
+        tmp_path / "a.log",
+        "--create",
+        "--pattern",
+        r"(?P<ts>\S+) (?P<what>\w+)",
+    )
     call(*words, "--time-format", "ts=%d.%m.%Y")
     assert next(iter(Table.open(str(tmp_path / "t"))))["ts"] == datetime(2025, 12, 31, tzinfo=UTC)
     wrong = call(*words, "--time-format", "%Y", code=2).err
@@ -192,8 +232,21 @@ def test_times_are_read_as_they_are_written(call: Call, tmp_path: Path) -> None:
 
 
 def follower(table: Path, file: Path) -> subprocess.Popen[str]:
-    words = ("append", table, file, "--create", "--follow", "--interval", "0.05", "--pattern", "n=%{INT:n}", "--json")
-    return subprocess.Popen([COMMAND, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    words = (
+        "append",
+        table,
+        file,
+        "--create",
+        "--follow",
+        "--interval",
+        "0.05",
+        "--pattern",
+        "n=%{INT:n}",
+        "--json",
+    )
+    return subprocess.Popen(
+        [COMMAND, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 def numbers(table: Path) -> list[int]:
@@ -239,8 +292,13 @@ def test_only_one_plain_file_is_followed(call: Call, tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text("x\n")
     (tmp_path / "b.log").write_text("x\n")
     base = ("append", tmp_path / "t", "--create", "--follow")
-    assert "Only one growing file" in call(*base, tmp_path / "a.log", tmp_path / "b.log", code=2).err
-    assert "does not go with --follow" in call(*base, tmp_path / "a.log", "--continuation", r"\s", code=2).err
+    assert (
+        "Only one growing file" in call(*base, tmp_path / "a.log", tmp_path / "b.log", code=2).err
+    )
+    assert (
+        "does not go with --follow"
+        in call(*base, tmp_path / "a.log", "--continuation", r"\s", code=2).err
+    )
 
 
 def test_blank_lines_are_counted_in_the_report(call: Call, tmp_path: Path) -> None:
@@ -253,7 +311,16 @@ def test_blank_lines_are_counted_in_the_report(call: Call, tmp_path: Path) -> No
     told = call("append", tmp_path / "t", tmp_path / "b.jsonl", "--json")
     assert told.json["blank_lines"] == 2 and "2 blank lines were left out" in told.err
     (tmp_path / "c.log").write_text("a=1\n\nodd\n")
-    words = ("append", tmp_path / "k", tmp_path / "c.log", "--create", "--pattern", "a=%{INT:a}", "--unmatched", "skip")
+    words = (
+        "append",
+        tmp_path / "k",
+        tmp_path / "c.log",
+        "--create",
+        "--pattern",
+        "a=%{INT:a}",
+        "--unmatched",
+        "skip",
+    )
     told = call(*words, "--json")
     assert (told.json["blank_lines"], told.json["unmatched_lines"]) == (1, 1)
     (tmp_path / "d.log").write_text("a=2\n")

@@ -17,7 +17,10 @@ def test_merge(call: Call, logs: Path, tmp_path: Path) -> None:
     call("append", logs, tmp_path / "more.jsonl")
     assert call("merge", logs, "--dry-run", "--json").json["status"] == "dry_run"
     assert (
-        call("merge", logs, "--target-size", "1G", "--where", "day = '2026-11-01'", "--json").json["merged_files"] == 0
+        call("merge", logs, "--target-size", "1G", "--where", "day = '2026-11-01'", "--json").json[
+            "merged_files"
+        ]
+        == 0
     )
     assert call("merge", logs, "--json").json["merged_files"] == 2
     refused = call("merge", logs, "--target-size", "1X", code=2).err
@@ -38,11 +41,15 @@ def test_verify_finds_a_flipped_byte_and_says_so_in_its_exit_code(call: Call, lo
     whole = victim.read_bytes()
     victim.write_bytes(whole[:50] + bytes([whole[50] ^ 1]) + whole[51:])
     told = call("verify", logs, "--full", "--json", code=8).json
-    assert [finding["path"] for finding in told["findings"]] == [victim.relative_to(logs).as_posix()]
+    assert [finding["path"] for finding in told["findings"]] == [
+        victim.relative_to(logs).as_posix()
+    ]
     assert call("verify", logs, "--full", "--dry-run", "--json").json["splits_checked"] == 2
 
 
-def test_repair_rebuilds_a_lost_log_and_copies_a_damaged_one(call: Call, logs: Path, tmp_path: Path) -> None:
+def test_repair_rebuilds_a_lost_log_and_copies_a_damaged_one(
+    call: Call, logs: Path, tmp_path: Path
+) -> None:
     assert call("repair", logs, "--json").json["status"] == "no_action"
     assert call("repair", logs, "--at", tmp_path / "copy", "--json").json["valid_splits"] == 2
     shutil.rmtree(logs / "_transaction_log")
@@ -52,12 +59,20 @@ def test_repair_rebuilds_a_lost_log_and_copies_a_damaged_one(call: Call, logs: P
     assert call("count", logs).out == "3\n"
 
 
-def test_the_advice_for_a_missing_split_leads_to_every_other_row(call: Call, logs: Path, tmp_path: Path) -> None:
+def test_the_advice_for_a_missing_split_leads_to_every_other_row(
+    call: Call, logs: Path, tmp_path: Path
+) -> None:
     lost = Table.open(str(logs)).files().to_pylist()[0]
     (logs / lost["path"]).unlink()
     told = call("scan", logs, code=8).err
-    assert "indextables repair PATH --at NEW_PATH` and put it in the place of the table's log" in " ".join(told.split())
-    swap_logs(call("repair", logs, "--at", tmp_path / "copy", "--json").json["message"], keep=tmp_path / "damaged")
+    assert (
+        "indextables repair PATH --at NEW_PATH` and put it in the place of the table's log"
+        in " ".join(told.split())
+    )
+    swap_logs(
+        call("repair", logs, "--at", tmp_path / "copy", "--json").json["message"],
+        keep=tmp_path / "damaged",
+    )
     assert call("scan", logs, "--json").out.count("message") == 3 - lost["num_records"]
 
 
@@ -71,9 +86,19 @@ def test_restore_brings_a_version_back(call: Call, logs: Path) -> None:
 
 def test_drop_partitions(call: Call, logs: Path) -> None:
     assert "partition columns" in call("drop-partitions", logs, "level = 'INFO'", code=2).err
-    assert call("drop-partitions", logs, "day = '2026-11-02'", "--dry-run", "--json").json["splits_removed"] == 1
+    assert (
+        call("drop-partitions", logs, "day = '2026-11-02'", "--dry-run", "--json").json[
+            "splits_removed"
+        ]
+        == 1
+    )
     assert call("count", logs).out == "3\n"
-    assert call("drop-partitions", logs, "day = '2026-11-02'", "-y", "--json").json["partitions_dropped"] == 1
+    assert (
+        call("drop-partitions", logs, "day = '2026-11-02'", "-y", "--json").json[
+            "partitions_dropped"
+        ]
+        == 1
+    )
     assert call("count", logs).out == "2\n"
 
 
@@ -109,7 +134,9 @@ def test_erase_ends_with_a_code_of_its_own_until_it_is_proved(call: Call, logs: 
 
 
 def test_purge_reports_deleted_rows_that_stay(call: Call, logs: Path) -> None:
-    Table.open(str(logs), options={"delete.mode": "vector"}).delete(where="message LIKE '%timeout%'")
+    Table.open(str(logs), options={"delete.mode": "vector"}).delete(
+        where="message LIKE '%timeout%'"
+    )
     report = call("purge", logs, "--dry-run", "--json").json
     assert (report["splits_with_deleted_rows"], report["masked_rows"]) == (1, 1)
     assert "still holds the bytes of 1 deleted row" in call("purge", logs, "--dry-run").out
@@ -126,7 +153,9 @@ def test_what_cannot_be_taken_back_is_not_done_unasked(call: Call, logs: Path, v
 def test_tags(call: Call, logs: Path) -> None:
     newest = Table.open(str(logs)).version
     assert call("tag", logs, "--json").json == []
-    assert call("tag", logs, "release-1", "--version", "1", "--json").json == [{"tag": "release-1", "version": 1}]
+    assert call("tag", logs, "release-1", "--version", "1", "--json").json == [
+        {"tag": "release-1", "version": 1}
+    ]
     call("tag", logs, "release-2")
     tagged = {row["version"]: row["tags"] for row in call("history", logs, "--json").json}
     assert tagged[1] == "release-1"
@@ -136,8 +165,15 @@ def test_tags(call: Call, logs: Path) -> None:
     )
     assert "release-1" in call("describe", logs).out
     assert "release-1" in call("history", logs).out
-    assert call("restore", logs, "--version", "release-1", "--dry-run", "--json").json["restored_version"] == 1
+    assert (
+        call("restore", logs, "--version", "release-1", "--dry-run", "--json").json[
+            "restored_version"
+        ]
+        == 1
+    )
     assert "no tag 'nothing'" in call("tag", logs, "nothing", "--remove", code=3).err
     assert "which tag" in call("tag", logs, "--remove", code=2).err
-    assert [row["tag"] for row in call("tag", logs, "release-1", "--remove", "--json").json] == ["release-2"]
+    assert [row["tag"] for row in call("tag", logs, "release-1", "--remove", "--json").json] == [
+        "release-2"
+    ]
     assert Table.open(str(logs)).tags() == {"release-2": newest + 1}

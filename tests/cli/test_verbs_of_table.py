@@ -7,7 +7,12 @@ import inspect
 from indextables import Table
 from indextables.cli.app import VERBS
 
-OTHER_NAMES = {"truncate_time_travel": "truncate", "update_metadata": "configure", "tags": "tag", "untag": "tag"}
+OTHER_NAMES = {
+    "truncate_time_travel": "truncate",
+    "update_metadata": "configure",
+    "tags": "tag",
+    "untag": "tag",
+}
 FOR_PROGRAMS = {
     "open",
     "refresh",
@@ -29,7 +34,9 @@ FOR_PROGRAMS = {
 
 
 def test_every_verb_of_a_table_is_a_verb_of_the_command_line() -> None:
-    methods = {name for name, _ in inspect.getmembers(Table, inspect.isroutine) if not name.startswith("_")}
+    methods = {
+        name for name, _ in inspect.getmembers(Table, inspect.isroutine) if not name.startswith("_")
+    }
     wanted = {name for name in methods - FOR_PROGRAMS if not name.endswith("_figures")}
     verbs = set(VERBS)
     assert {OTHER_NAMES.get(name, name.replace("_", "-")) for name in wanted} <= verbs

@@ -37,7 +37,17 @@ def file_of(folder: Path, kind: str) -> Path:
 
 
 def test_create_from_a_schema(call: Call, tmp_path: Path) -> None:
-    told = call("create", tmp_path / "t", "--schema", COLUMNS, "--partition-by", "day", "--name", "logs", "--json").json
+    told = call(
+        "create",
+        tmp_path / "t",
+        "--schema",
+        COLUMNS,
+        "--partition-by",
+        "day",
+        "--name",
+        "logs",
+        "--json",
+    ).json
     assert (told["version"], told["name"], told["partition_columns"]) == (0, "logs", ["day"])
     table = Table.open(str(tmp_path / "t"))
     assert table.schema.field("ms").type == pa.int64()
@@ -50,12 +60,25 @@ def test_create_from_a_schema(call: Call, tmp_path: Path) -> None:
 
 
 def test_create_understands_types_and_says_which_it_does_not(call: Call, tmp_path: Path) -> None:
-    call("create", tmp_path / "t", "--schema", "`a b` decimal(10,2) not null, at timestamp, ip ip, j json")
+    call(
+        "create",
+        tmp_path / "t",
+        "--schema",
+        "`a b` decimal(10,2) not null, at timestamp, ip ip, j json",
+    )
     schema = Table.open(str(tmp_path / "t")).schema
     assert (schema.field("a b").type, schema.field("a b").nullable) == (pa.decimal128(10, 2), False)
     assert "decimal(p,s)" in call("create", tmp_path / "u", "--schema", "a strng", code=2).err
-    for word, meant in {"strng": "string", "bool": "boolean", "str": "string", "int64": "bigint"}.items():
-        assert f"Did you mean {meant}?" in call("create", tmp_path / "u", "--schema", f"a {word}", code=2).err
+    for word, meant in {
+        "strng": "string",
+        "bool": "boolean",
+        "str": "string",
+        "int64": "bigint",
+    }.items():
+        assert (
+            f"Did you mean {meant}?"
+            in call("create", tmp_path / "u", "--schema", f"a {word}", code=2).err
+        )
     assert "position 6" in call("create", tmp_path / "u", "--schema", "a int,b", code=2).err
     assert "--like" in call("create", tmp_path / "u", code=2).err
     assert not (tmp_path / "u").exists()
@@ -81,7 +104,18 @@ def test_append_from_files(call: Call, tmp_path: Path, kind: str) -> None:
 
 def test_append_from_standard_input_creates_a_table(call: Call, tmp_path: Path) -> None:
     lines = '{"at":"2026-11-01T10:00:00Z","day":"2026-11-01","n":1,"text":"one"}\n\n{"at":null,"n":2.5,"tags":["a"]}\n'
-    words = ("append", tmp_path / "t", "-", "--format", "jsonl", "--create", "--text", "text", "--partition-by", "day")
+    words = (
+        "append",
+        tmp_path / "t",
+        "-",
+        "--format",
+        "jsonl",
+        "--create",
+        "--text",
+        "text",
+        "--partition-by",
+        "day",
+    )
     assert "Version 1" in call(*words, stdin=lines).out
     table = Table.open(str(tmp_path / "t"))
     kinds = {field.name: str(field.type) for field in table.schema}
@@ -93,13 +127,23 @@ def test_append_from_standard_input_creates_a_table(call: Call, tmp_path: Path) 
         "tags": "list<element: string>",
     }
     assert table.count(query="text:one") == 1
-    assert "stays at version" in call("append", tmp_path / "t", "-", "--format", "jsonl", stdin="").out
+    assert (
+        "stays at version" in call("append", tmp_path / "t", "-", "--format", "jsonl", stdin="").out
+    )
 
 
 def test_parts_of_a_column_are_indexed_for_a_new_table(call: Call, tmp_path: Path) -> None:
     call("create", tmp_path / "a", "--schema", "code string", "--substring", "code")
     call(
-        "append", tmp_path / "b", "-", "--format", "jsonl", "--create", "--substring", "code", stdin='{"code":"abc"}\n'
+        "append",
+        tmp_path / "b",
+        "-",
+        "--format",
+        "jsonl",
+        "--create",
+        "--substring",
+        "code",
+        stdin='{"code":"abc"}\n',
     )
     for name in ("a", "b"):
         configuration = Table.open(str(tmp_path / name)).metadata.configuration
@@ -107,14 +151,18 @@ def test_parts_of_a_column_are_indexed_for_a_new_table(call: Call, tmp_path: Pat
 
 
 @pytest.mark.parametrize("fits", [True, False])
-def test_append_goes_into_the_table_that_another_makes_meanwhile(call: Call, tmp_path: Path, fits: bool) -> None:
+def test_append_goes_into_the_table_that_another_makes_meanwhile(
+    call: Call, tmp_path: Path, fits: bool
+) -> None:
     first, late, path = tmp_path / "first.jsonl", tmp_path / "late.jsonl", str(tmp_path / "t")
     first.write_text('{"n":1}\n')
     os.mkfifo(late)
 
     def another() -> None:
         with late.open("w") as rows:  # opened when the rows of the first file have been read
-            Table.create(path, schema=pa.schema([("n", pa.int64())]), partition_columns=[]).append(pa.table({"n": [0]}))
+            Table.create(path, schema=pa.schema([("n", pa.int64())]), partition_columns=[]).append(
+                pa.table({"n": [0]})
+            )
             if not fits:
                 Table.open(path).append(pa.table({"n": [0], "more": ["x"]}), merge_schema=True)
             rows.write('{"n":2}\n')
@@ -150,10 +198,15 @@ def test_files_that_cannot_be_read(call: Call, logs: Path, tmp_path: Path) -> No
     assert "There is no file" in call("append", logs, tmp_path / "no.csv", code=3).err
     assert "--format" in call("append", logs, tmp_path / "rows.xyz", code=2).err
     (tmp_path / "bad.parquet").write_text("not parquet")
-    assert "bad.parquet cannot be read" in call("append", logs, tmp_path / "bad.parquet", code=2).err
+    assert (
+        "bad.parquet cannot be read" in call("append", logs, tmp_path / "bad.parquet", code=2).err
+    )
     (tmp_path / "other.csv").write_text("ms,level\n1,INFO\n")
     (tmp_path / "one.csv").write_text("ms\n1\n")
-    assert "other columns" in call("append", logs, tmp_path / "one.csv", tmp_path / "other.csv", code=2).err
+    assert (
+        "other columns"
+        in call("append", logs, tmp_path / "one.csv", tmp_path / "other.csv", code=2).err
+    )
     assert "--create" in call("append", logs, tmp_path / "one.csv", "--text", "message", code=2).err
     assert Table.open(str(logs)).version == 2
 
@@ -171,7 +224,10 @@ def test_overwrite_replaces_what_matches(call: Call, logs: Path, tmp_path: Path)
     refused = call("overwrite", logs, path, "--where", "day = '2026-11-02'", code=9)
     assert "1 of 3 rows" in refused.err
     call("overwrite", logs, path, "--where", "day = '2026-11-02'", "--yes")
-    assert sorted(Table.open(str(logs)).scan().read_all().column("message").to_pylist())[0] == "all clear"
+    assert (
+        sorted(Table.open(str(logs)).scan().read_all().column("message").to_pylist())[0]
+        == "all clear"
+    )
     assert call("overwrite", logs, path, "--yes", "--json").json["rows"] == 1
 
 
@@ -182,7 +238,9 @@ def test_delete_shows_its_plan_and_waits_for_consent(call: Call, logs: Path) -> 
     assert "would be" in refused.err
     assert "--yes" in refused.err
     assert Table.open(str(logs)).count() == 3
-    assert call("delete", logs, "--query", "level:INFO", "--yes", "--json").json["deleted_rows"] == 1
+    assert (
+        call("delete", logs, "--query", "level:INFO", "--yes", "--json").json["deleted_rows"] == 1
+    )
     unclear = call("delete", logs, "--yes", code=2).err
     assert "which rows" in unclear
     assert "--where, --query, or both; `indextables overwrite`" in unclear
@@ -192,9 +250,14 @@ def test_configure_changes_what_a_table_keeps(call: Call, logs: Path) -> None:
     told = call("configure", logs, "-o", "checkpoint.interval=20", "--name", "shop", "--json").json
     assert (told["version"], told["name"]) == (3, "shop")
     assert told["settings"]["checkpoint.interval"] == "20"
-    told = call("configure", logs, "--unset", "spark.indextables.checkpoint.interval", "--json").json
+    told = call(
+        "configure", logs, "--unset", "spark.indextables.checkpoint.interval", "--json"
+    ).json
     assert (told["version"], "checkpoint.interval" in told["settings"]) == (4, False)
-    assert "'checkpoint.interval'" in call("configure", logs, "--unset", "checkpoint.intervall", code=2).err
+    assert (
+        "'checkpoint.interval'"
+        in call("configure", logs, "--unset", "checkpoint.intervall", code=2).err
+    )
     assert call("configure", logs, "--json").json["version"] == 4
     refused = call("configure", logs, "-o", "cache.directoryPath=/tmp/c", code=2).err
     assert "cache.directoryPath cannot be stored in table metadata" in " ".join(refused.split())

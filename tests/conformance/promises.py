@@ -1,9 +1,11 @@
-"""Every promise of the five texts of the specification: what is done here, the test that shows it, and why if it differs.
+"""Every promise of the five texts of the specification: what is done here, the test that shows it,
+and why if it differs.
 
-The texts: 000 the table protocol 1.0, 001 the table protocol 2.1, 002 the wire protocol, 003 the transaction log system,
-004 the design of checkpoints. A row is `promise | how | what is done | test | why`. `how` is `as written`, `otherwise` (done
-in another way, with the reason), `more` (beyond what is asked), or `absent` (with the decision that argues it). Where one
-test shows a part only, the tests that show the whole stand there with commas between them.
+The texts: 000 the table protocol 1.0, 001 the table protocol 2.1, 002 the wire protocol, 003 the
+transaction log system, 004 the design of checkpoints. A row is `promise | how | what is done | test
+| why`. `how` is `as written`, `otherwise` (done in another way, with the reason), `more` (beyond
+what is asked), or `absent` (with the decision that argues it). Where one test shows a part only,
+the tests that show the whole stand there with commas between them.
 """
 
 # ruff: noqa: E501 - a row of a table is a line

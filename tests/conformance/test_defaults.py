@@ -15,7 +15,10 @@ from tests.support.seed_keys import SEED_KEYS
 from tests.support.stores import age
 from tests.support.tables import SCHEMA, append, live
 
-DEVIATIONS: dict[str, Any] = {"transaction.retry.maxAttempts": 1_000, "transaction.cache.expirationSeconds": 0}
+DEVIATIONS: dict[str, Any] = {
+    "transaction.retry.maxAttempts": 1_000,
+    "transaction.cache.expirationSeconds": 0,
+}
 """With many writers ten attempts are too few, and a stale answer must be allowed first."""
 
 
@@ -28,7 +31,10 @@ def test_a_setting_has_the_default_of_the_specification(tmp_path: Path, key: str
 
 
 def test_the_elapsed_time_of_retries_is_a_minute_where_nothing_is_set(tmp_path: Path) -> None:
-    assert Table.create(str(tmp_path), schema=ROWS).settings["transaction.retry.maxElapsedMs"] == 60_000
+    assert (
+        Table.create(str(tmp_path), schema=ROWS).settings["transaction.retry.maxElapsedMs"]
+        == 60_000
+    )
 
 
 AT_ONCE: dict[str, object] = {"checkpoint.interval": 1, "checkpoint.async.enabled": False}
@@ -38,7 +44,9 @@ def after_a_checkpoint(root: Path, **options: object) -> set[str]:
     """The files of the log after one more append, whose checkpoint cleans up."""
     table = Table.open(str(root), options={**AT_ONCE, **options})
     table.append(rows([table.version]))
-    return {str(path.relative_to(root)) for path in (root / log_files.LOG).rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(root)) for path in (root / log_files.LOG).rglob("*") if path.is_file()
+    }
 
 
 @pytest.mark.parametrize(("days", "kept"), [(29, True), (31, False)])
@@ -71,7 +79,9 @@ def test_by_default_superseded_checkpoints_of_older_forms_stay_for_two_hours(
     table_of(tmp_path, appends=2, options={**AT_ONCE, "state.format": "json"})
     age(tmp_path, hours=hours)
     found = after_a_checkpoint(tmp_path)
-    assert {version for version in range(4) if log_files.json_checkpoint_path(version) in found} >= {3}
+    assert {
+        version for version in range(4) if log_files.json_checkpoint_path(version) in found
+    } >= {3}
     assert (log_files.json_checkpoint_path(1) in found) is kept
 
 
@@ -79,14 +89,20 @@ def test_by_default_superseded_checkpoints_of_older_forms_stay_for_two_hours(
 def test_by_default_states_stay_for_a_week_and_the_two_newest_longer(
     tmp_path: Path, hours: int, left: list[int]
 ) -> None:
-    table_of(tmp_path, appends=4, options={**AT_ONCE, "logRetention.duration": 0, "checkpoint.retention": 0})
+    table_of(
+        tmp_path,
+        appends=4,
+        options={**AT_ONCE, "logRetention.duration": 0, "checkpoint.retention": 0},
+    )
     age(tmp_path, hours=hours)
     found = after_a_checkpoint(tmp_path)
     assert [version for version in range(1, 6) if log_files.state_path(version) in found] == left
 
 
 @pytest.mark.parametrize(("minutes", "kept"), [(59, True), (61, False)])
-def test_by_default_a_manifest_that_no_state_names_stays_for_an_hour(tmp_path: Path, minutes: int, kept: bool) -> None:
+def test_by_default_a_manifest_that_no_state_names_stays_for_an_hour(
+    tmp_path: Path, minutes: int, kept: bool
+) -> None:
     table = table_of(tmp_path, appends=2)
     table.checkpoint()
     stray = tmp_path / log_files.MANIFESTS / "manifest-0123456789abcdef.avro"

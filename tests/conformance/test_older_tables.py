@@ -1,4 +1,6 @@
-"""Tables of protocol 1 to 3, and of an engine that commits by states: read, searched, continued and upgraded."""
+"""Tables of protocol 1 to 3, and of an engine that commits by states: read, searched, continued and
+upgraded.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,12 @@ PROTOCOLS: dict[str, tuple[dict[str, Any] | None, SchemaPlace]] = {
     "V1": ({"minReaderVersion": 1, "minWriterVersion": 2}, "inline"),
     "V2": ({"minReaderVersion": 2, "minWriterVersion": 2}, "inline"),
     "V3": (
-        {"minReaderVersion": 3, "minWriterVersion": 3, "readerFeatures": FEATURES, "writerFeatures": FEATURES},
+        {
+            "minReaderVersion": 3,
+            "minWriterVersion": 3,
+            "readerFeatures": FEATURES,
+            "writerFeatures": FEATURES,
+        },
         "registry",
     ),
 }
@@ -45,7 +52,9 @@ def older(tmp_path: Path, name: str, *, absolute: bool = False) -> Path:
 
 def foreign(tmp_path: Path, **form: Any) -> Path:
     """The same rows in an engine's states 1 to 3."""
-    return states_alone(table_of(tmp_path / "source", appends=3, partitioned=True), tmp_path / "t", **form)
+    return states_alone(
+        table_of(tmp_path / "source", appends=3, partitioned=True), tmp_path / "t", **form
+    )
 
 
 def fresh(root: Path, **chosen: Any) -> Table:
@@ -57,12 +66,16 @@ def check_rows(root: Path) -> None:
     table = fresh(root)
     assert ids(table) == list(range(30))
     assert ids(table, where="day = 1") == list(range(1, 30, 3))
-    assert table.count(query="message:disk") == sum("disk" in text for text in rows(range(30))["message"].to_pylist())
+    assert table.count(query="message:disk") == sum(
+        "disk" in text for text in rows(range(30))["message"].to_pylist()
+    )
 
 
 @every_protocol
 @pytest.mark.parametrize("absolute", [False, True], ids=["relative paths", "absolute paths"])
-def test_a_table_of_an_older_protocol_is_read_at_every_version(tmp_path: Path, name: str, absolute: bool) -> None:
+def test_a_table_of_an_older_protocol_is_read_at_every_version(
+    tmp_path: Path, name: str, absolute: bool
+) -> None:
     root = older(tmp_path, name, absolute=absolute)
     check_rows(root)
     protocol = PROTOCOLS[name][0] or {"minReaderVersion": 1, "minWriterVersion": 1}
@@ -85,19 +98,25 @@ def test_a_table_of_an_older_protocol_is_continued(tmp_path: Path, name: str) ->
 
 @every_protocol
 def test_a_checkpoint_upgrades_a_table_and_changes_no_data_file(tmp_path: Path, name: str) -> None:
-    """The protocol is raised in a version; the state shows as avro-state, and older versions stay readable."""
+    """The protocol is raised in a version; the state shows as avro-state, and older versions stay
+    readable.
+    """
     root = older(tmp_path, name)
     before = contents(root)
     fresh(root).checkpoint()
     after = contents(root)
-    assert {path: after[path] for path in before} == before, "neither a split nor a version file changed"
+    assert {path: after[path] for path in before} == before, (
+        "neither a split nor a version file changed"
+    )
     assert {path.split("/")[0] for path in after.keys() - before.keys()} == {log_files.LOG}
     table = fresh(root)
     assert (table.protocol.min_reader_version, table.protocol.min_writer_version) == (4, 4)
     state = table.state()
     assert (state.format, state.protocol_version, state.num_files) == ("avro-state", 4, 9)
     actions = version_file.decode(after[log_files.version_path(state.version or 0)], path="v")
-    assert any(isinstance(action, ProtocolAction) and action.min_reader_version == 4 for action in actions)
+    assert any(
+        isinstance(action, ProtocolAction) and action.min_reader_version == 4 for action in actions
+    )
     check_rows(root)
     assert ids(fresh(root, version=2)) == list(range(20))
     for version in range(state.version or 0):
@@ -120,18 +139,26 @@ def test_states_of_another_engine_are_read_whatever_form_their_manifest_paths_ha
     check_rows(root)
 
 
-@pytest.mark.parametrize("path", ["../../elsewhere.avro", "/tmp/elsewhere.avro", "manifests/../../../elsewhere.avro"])
+@pytest.mark.parametrize(
+    "path", ["../../elsewhere.avro", "/tmp/elsewhere.avro", "manifests/../../../elsewhere.avro"]
+)
 def test_a_manifest_path_that_leads_out_of_the_log_is_refused(tmp_path: Path, path: str) -> None:
     root = foreign(tmp_path, as_json=True)
     for state in (root / log_files.LOG).glob("state-v*/_manifest.json"):
         content = json.loads(state.read_text())
-        state.write_text(json.dumps({**content, "manifests": [{**m, "path": path} for m in content["manifests"]]}))
+        state.write_text(
+            json.dumps(
+                {**content, "manifests": [{**m, "path": path} for m in content["manifests"]]}
+            )
+        )
     with pytest.raises(CorruptTableError):
         ids(fresh(root))
 
 
 @every_path
-def test_a_table_of_another_engine_is_continued_and_upgraded(tmp_path: Path, paths: ManifestPaths) -> None:
+def test_a_table_of_another_engine_is_continued_and_upgraded(
+    tmp_path: Path, paths: ManifestPaths
+) -> None:
     root = foreign(tmp_path, paths=paths)
     splits = {path: data for path, data in contents(root).items() if path.endswith(".split")}
     version = fresh(root).append(rows([100]))
@@ -139,7 +166,12 @@ def test_a_table_of_another_engine_is_continued_and_upgraded(tmp_path: Path, pat
     fresh(root).compact()
     table = fresh(root)
     state = table.state()
-    assert (state.format, state.num_files, state.num_tombstones, state.num_manifests) == ("avro-state", 10, 0, 1)
+    assert (state.format, state.num_files, state.num_tombstones, state.num_manifests) == (
+        "avro-state",
+        10,
+        0,
+        1,
+    )
     after = contents(root)
     assert {path: after[path] for path in splits} == splits
     assert ids(table) == [*range(30), 100] and table.verify(full=True).healthy
@@ -152,11 +184,15 @@ def test_the_first_write_keeps_an_engine_out_that_does_not_know_our_splits(
     with caplog.at_level(logging.WARNING):
         version = fresh(root).append(rows([100]))
     assert version is not None
-    warnings = [record.getMessage() for record in caplog.records if "another engine" in record.getMessage()]
+    warnings = [
+        record.getMessage() for record in caplog.records if "another engine" in record.getMessage()
+    ]
     assert len(warnings) == 1
     actions = version_file.decode((root / log_files.version_path(version)).read_bytes(), path="v")
     (protocol,) = [action for action in actions if isinstance(action, ProtocolAction)]
-    assert "parquetSplits" in (protocol.reader_features or ()) and "parquetSplits" in (protocol.writer_features or ())
+    assert "parquetSplits" in (protocol.reader_features or ()) and "parquetSplits" in (
+        protocol.writer_features or ()
+    )
     state = max((root / log_files.LOG).glob("state-v*/_manifest.avro"))
     assert state.parent.name == f"state-v{version:020d}"
     said = decode_state(state.read_bytes(), path=str(state)).protocol_version
@@ -197,8 +233,12 @@ def with_states(tmp_path: Path, form: str) -> Path:
 
 @pytest.mark.parametrize("kind", BREAKS)
 @pytest.mark.parametrize("log", LOGS)
-def test_with_any_one_file_broken_a_table_is_right_or_refused_by_name(tmp_path: Path, log: str, kind: str) -> None:
-    """If the newest commit itself is missing, nothing is left that names it: the table is as it was before it."""
+def test_with_any_one_file_broken_a_table_is_right_or_refused_by_name(
+    tmp_path: Path, log: str, kind: str
+) -> None:
+    """If the newest commit itself is missing, nothing is left that names it: the table is as it was
+    before it.
+    """
     root = LOGS[log](tmp_path)
     right = ids(fresh(root))
     files = sorted(path for path in (root / log_files.LOG).rglob("*") if path.is_file())
@@ -235,7 +275,11 @@ def test_a_broken_state_is_reported_once_and_healed_by_a_checkpoint(
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
             assert ids(table.refresh()) == list(range(60))
-    reports = [record for record in caplog.records if record.name == "indextables.log.checkpoint.state_reader"]
+    reports = [
+        record
+        for record in caplog.records
+        if record.name == "indextables.log.checkpoint.state_reader"
+    ]
     assert [newest.parent.name in record.getMessage() for record in reports] == [True]
     table.checkpoint()
     caplog.clear()

@@ -1,4 +1,6 @@
-"""What a table writes to disk: names of files, lines of version files, fields of actions, in every form of checkpoint."""
+"""What a table writes to disk: names of files, lines of version files, fields of actions, in every
+form of checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,11 @@ def without_nulls(value: Any) -> Any:
 
 
 def test_a_version_file_has_twenty_digits_and_holds_json_lines(tmp_path: Path) -> None:
-    table_of(tmp_path, appends=11, options={"checkpoint.enabled": False, "transaction.compression.enabled": False})
+    table_of(
+        tmp_path,
+        appends=11,
+        options={"checkpoint.enabled": False, "transaction.compression.enabled": False},
+    )
     names = sorted(path.name for path in log_of(tmp_path).iterdir())
     assert names == [f"{version:020d}.json" for version in range(12)]
     assert len(names[0]) == 20 + len(".json")
@@ -76,17 +82,31 @@ def test_version_files_are_gzip_unless_the_setting_is_off(tmp_path: Path) -> Non
     table_of(tmp_path / "b", appends=1, options={"transaction.compression.enabled": False})
     first = {name: (log_of(tmp_path / name) / f"{1:020d}.json").read_bytes()[:2] for name in "ab"}
     assert first == {"a": b"\x1f\x8b", "b": b'{"'}
-    assert ids(Table.open(str(tmp_path / "a"))) == ids(Table.open(str(tmp_path / "b"))) == list(range(10))
+    assert (
+        ids(Table.open(str(tmp_path / "a")))
+        == ids(Table.open(str(tmp_path / "b")))
+        == list(range(10))
+    )
 
 
-def test_version_0_holds_one_protocol_and_one_metadata_beside_its_commit_info(tmp_path: Path) -> None:
+def test_version_0_holds_one_protocol_and_one_metadata_beside_its_commit_info(
+    tmp_path: Path,
+) -> None:
     table_of(tmp_path)
-    assert [key for line in version_lines(tmp_path, 0) for key in line] == ["commitInfo", "protocol", "metaData"]
+    assert [key for line in version_lines(tmp_path, 0) for key in line] == [
+        "commitInfo",
+        "protocol",
+        "metaData",
+    ]
 
 
 @every_form
-def test_no_file_of_the_log_ever_changes_but_the_pointer_and_a_note(tmp_path: Path, form: str) -> None:
-    """Through appends, a merge, an overwrite, new metadata and checkpoints. The note is the small file beside Parquet."""
+def test_no_file_of_the_log_ever_changes_but_the_pointer_and_a_note(
+    tmp_path: Path, form: str
+) -> None:
+    """Through appends, a merge, an overwrite, new metadata and checkpoints. The note is the small
+    file beside Parquet.
+    """
     table = table_of(tmp_path, appends=1, options={"checkpoint.interval": 2, **FORMS[form]})
     seen: dict[str, bytes] = {}
 
@@ -115,12 +135,15 @@ def test_no_file_of_the_log_ever_changes_but_the_pointer_and_a_note(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("store", "condition"), [("s3", ("If-None-Match", "*")), ("gcs", ("x-goog-if-generation-match", "0"))]
+    ("store", "condition"),
+    [("s3", ("If-None-Match", "*")), ("gcs", ("x-goog-if-generation-match", "0"))],
 )
 def test_version_files_are_put_on_condition_that_they_are_absent(
     fault_server: FaultServer, store: str, condition: tuple[str, str]
 ) -> None:
-    """So are states. The pointer is replaced, and a manifest is named by its content: it can only become what it was."""
+    """So are states. The pointer is replaced, and a manifest is named by its content: it can only
+    become what it was.
+    """
     place = getattr(fault_server, store).below("table")
     options = {**place.options, "checkpoint.interval": 2, "checkpoint.async.enabled": False}
     table = Table.create(place.url, schema=rows([1]).schema, options=options)
@@ -133,7 +156,9 @@ def test_version_files_are_put_on_condition_that_they_are_absent(
         if method in ("PUT", "POST") and log_files.LOG in key
         if not key.endswith(log_files.POINTER) and log_files.MANIFESTS not in key
     ]
-    assert {key.rpartition("/")[2] for key, _ in sent} >= {f"{version:020d}.json" for version in range(4)}
+    assert {key.rpartition("/")[2] for key, _ in sent} >= {
+        f"{version:020d}.json" for version in range(4)
+    }
     assert any(key.endswith("_manifest.avro") for key, _ in sent)
     assert {value for _, value in sent} == {wanted}
 
@@ -200,7 +225,13 @@ EXAMPLES: list[dict[str, Any]] = [
             "tags": {"reason": "overwrite"},
         }
     },
-    {"remove": {"path": "splits/old-split.split", "deletionTimestamp": 1704153600000, "dataChange": True}},
+    {
+        "remove": {
+            "path": "splits/old-split.split",
+            "deletionTimestamp": 1704153600000,
+            "dataChange": True,
+        }
+    },
     {
         "mergeskip": {
             "path": "s3://bucket/table/corrupted-file.split",
@@ -217,7 +248,9 @@ EXAMPLES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: next(iter(example)))
-def test_an_example_of_the_specification_is_understood_and_written_back(example: dict[str, Any]) -> None:
+def test_an_example_of_the_specification_is_understood_and_written_back(
+    example: dict[str, Any],
+) -> None:
     """No field lands among those that are not known, and the line that is written says the same."""
     [action] = version_file.decode(json.dumps(example).encode() + b"\n", path="v")
     assert not getattr(action, "unknown", None)
@@ -243,17 +276,29 @@ def test_every_field_of_an_add_survives_every_form_of_checkpoint(tmp_path: Path,
         ),
     )
     commit(
-        log, action, *(AddAction(path=f"splits/{n}.split", size=n, partition_values={"day": "1"}) for n in range(40))
+        log,
+        action,
+        *(
+            AddAction(path=f"splits/{n}.split", size=n, partition_values={"day": "1"})
+            for n in range(40)
+        ),
     )
     log.checkpoint()
     for version in range(2):
         (tmp_path / log_files.version_path(version)).unlink(missing_ok=True)
     snapshot = state_log(LocalStore(str(tmp_path))).newest()
     (row,) = [row for row in snapshot.all_files.to_pylist() if row["path"] == "splits/a.split"]
-    found = {key: dict(value) if key in MAPS and value is not None else value for key, value in row.items()}
-    expected = {camel_to_snake(key): value for key, value in full.items() if key != "docMappingJson"}
+    found = {
+        key: dict(value) if key in MAPS and value is not None else value
+        for key, value in row.items()
+    }
+    expected = {
+        camel_to_snake(key): value for key, value in full.items() if key != "docMappingJson"
+    }
     assert found == {**found, **expected}
-    assert (found["doc_mapping_json"] or snapshot.schema_registry[found["doc_mapping_ref"]]) == mapping
+    assert (
+        found["doc_mapping_json"] or snapshot.schema_registry[found["doc_mapping_ref"]]
+    ) == mapping
     assert found["added_at_version"] == 1
 
 
@@ -276,14 +321,19 @@ def test_an_append_writes_statistics_offsets_and_counts(tmp_path: Path) -> None:
         found = table.scan(where=f"day = {add['partitionValues']['day']}").read_all()
         assert add["numRecords"] == found.num_rows == json.loads(add["stats"])["numRecords"]
         numbers, levels = found.column("id").to_pylist(), found.column("level").to_pylist()
-        assert (add["minValues"]["id"], add["maxValues"]["id"]) == (str(min(numbers)), str(max(numbers)))
+        assert (add["minValues"]["id"], add["maxValues"]["id"]) == (
+            str(min(numbers)),
+            str(max(numbers)),
+        )
         assert (add["minValues"]["level"], add["maxValues"]["level"]) == (min(levels), max(levels))
         assert add["tags"] and add["uncompressedSizeBytes"] > 0 and add["dataChange"] is True
         assert (add["deleteOpstamp"], add["numMergeOps"]) == (0, 0)
         assert abs(add["modificationTime"] - time.time() * 1000) < 60_000
 
 
-def test_an_overwrite_removes_every_file_and_adds_the_new_ones_in_one_version(tmp_path: Path) -> None:
+def test_an_overwrite_removes_every_file_and_adds_the_new_ones_in_one_version(
+    tmp_path: Path,
+) -> None:
     table = table_of(tmp_path, appends=3, partitioned=True)
     before = {row["path"]: row for row in table.files().to_pylist()}
     table.overwrite(rows([1, 2, 3]))
@@ -300,11 +350,15 @@ def test_an_overwrite_removes_every_file_and_adds_the_new_ones_in_one_version(tm
 
 def test_a_merge_that_skips_a_split_writes_every_field_of_the_skip(tmp_path: Path) -> None:
     table = table_of(tmp_path, appends=3, partitioned=True)
-    bad = next(row for row in table.files().to_pylist() if dict(row["partition_values"]) == {"day": "1"})
+    bad = next(
+        row for row in table.files().to_pylist() if dict(row["partition_values"]) == {"day": "1"}
+    )
     (tmp_path / bad["path"]).write_bytes(b"no split")
     table.merge()
     (skip,) = (
-        skip for version in range(4, table.refresh().version + 1) for skip in values(tmp_path, version, "mergeskip")
+        skip
+        for version in range(4, table.refresh().version + 1)
+        for skip in values(tmp_path, version, "mergeskip")
     )
     assert (skip["path"], skip["operation"], skip["skipCount"]) == (bad["path"], "merge", 1)
     assert (skip["partitionValues"], skip["size"]) == ({"day": "1"}, bad["size"])
@@ -314,11 +368,16 @@ def test_a_merge_that_skips_a_split_writes_every_field_of_the_skip(tmp_path: Pat
 # Folders and names
 
 
-def test_splits_lie_in_splits_below_folders_of_their_partition_and_the_log_beside_them(tmp_path: Path) -> None:
+def test_splits_lie_in_splits_below_folders_of_their_partition_and_the_log_beside_them(
+    tmp_path: Path,
+) -> None:
     schema = pa.schema([("year", pa.int32()), ("place", pa.string()), ("n", pa.int64())])
     table = Table.create(str(tmp_path), schema=schema, partition_columns=["year", "place"])
     table.append(
-        pa.table({"year": [2024, 2024, None], "place": ["rio", "a/b=c", "rio"], "n": [1, 2, 3]}, schema=schema)
+        pa.table(
+            {"year": [2024, 2024, None], "place": ["rio", "a/b=c", "rio"], "n": [1, 2, 3]},
+            schema=schema,
+        )
     )
     folders = {str(path.parent.relative_to(tmp_path)) for path in tmp_path.rglob("*.split")}
     assert folders == {
@@ -336,29 +395,45 @@ def test_splits_lie_in_splits_below_folders_of_their_partition_and_the_log_besid
         "year=__HIVE_DEFAULT_PARTITION__",
     }
     flat = table_of(tmp_path / "flat", appends=1)
-    assert [str(path.relative_to(flat.path).parent) for path in Path(flat.path).rglob("*.split")] == ["splits"]
+    assert [
+        str(path.relative_to(flat.path).parent) for path in Path(flat.path).rglob("*.split")
+    ] == ["splits"]
 
 
-def test_partition_values_are_texts_in_the_log_and_typed_by_the_schema_when_read(tmp_path: Path) -> None:
+def test_partition_values_are_texts_in_the_log_and_typed_by_the_schema_when_read(
+    tmp_path: Path,
+) -> None:
     schema = pa.schema([("hour", pa.int32()), ("name", pa.string()), ("n", pa.int64())])
     table = Table.create(str(tmp_path), schema=schema, partition_columns=["hour", "name"])
-    table.append(pa.table({"hour": [9, 10, None], "name": ["9", "x", None], "n": [1, 2, 3]}, schema=schema))
+    table.append(
+        pa.table({"hour": [9, 10, None], "name": ["9", "x", None], "n": [1, 2, 3]}, schema=schema)
+    )
     recorded = sorted((add["partitionValues"] for add in values(tmp_path, 1, "add")), key=str)
     assert recorded == sorted(
-        [{"hour": "9", "name": "9"}, {"hour": "10", "name": "x"}, {"hour": None, "name": None}], key=str
+        [{"hour": "9", "name": "9"}, {"hour": "10", "name": "x"}, {"hour": None, "name": None}],
+        key=str,
     )
-    assert table.scan(where="hour > 9").read_all().column("n").to_pylist() == [2], "as a text, 9 is above 10"
-    assert table.count(where="name = '9'") == 1 and table.count(where="hour IS NULL AND name IS NULL") == 1
+    assert table.scan(where="hour > 9").read_all().column("n").to_pylist() == [2], (
+        "as a text, 9 is above 10"
+    )
+    assert (
+        table.count(where="name = '9'") == 1
+        and table.count(where="hour IS NULL AND name IS NULL") == 1
+    )
     assert table.scan().read_all().schema == schema
 
 
-def test_a_state_a_manifest_and_the_pointer_have_the_names_and_fields_of_the_format(tmp_path: Path) -> None:
+def test_a_state_a_manifest_and_the_pointer_have_the_names_and_fields_of_the_format(
+    tmp_path: Path,
+) -> None:
     table = table_of(tmp_path, appends=3)
     began = time.time() * 1000
     table.checkpoint()
     log = log_of(tmp_path)
     state = f"state-v{3:020d}"
-    assert [path.name for path in log.glob("state-v*/*")] == ["_manifest.avro"] and (log / state).is_dir()
+    assert [path.name for path in log.glob("state-v*/*")] == ["_manifest.avro"] and (
+        log / state
+    ).is_dir()
     (manifest,) = (log / "manifests").iterdir()
     assert manifest.name.startswith("manifest-") and manifest.suffix == ".avro"
     pointer = json.loads((log / "_last_checkpoint").read_bytes())
@@ -398,28 +473,43 @@ def test_two_states_share_the_manifest_of_what_did_not_change(tmp_path: Path) ->
         ("Parquet", f"_checkpoints/{2:020d}.checkpoint.parquet"),
     ],
 )
-def test_a_checkpoint_of_an_older_form_has_the_name_of_its_version(tmp_path: Path, form: str, name: str) -> None:
+def test_a_checkpoint_of_an_older_form_has_the_name_of_its_version(
+    tmp_path: Path, form: str, name: str
+) -> None:
     table = table_of(tmp_path, appends=2, options=FORMS[form])
     table.checkpoint()
     written = (log_of(tmp_path) / name).read_bytes()
-    assert written[:4] == {"JSON lines": b"\x1f\x8b\x08\x00", "JSON object": written[:4], "Parquet": b"PAR1"}[form]
+    assert (
+        written[:4]
+        == {"JSON lines": b"\x1f\x8b\x08\x00", "JSON object": written[:4], "Parquet": b"PAR1"}[form]
+    )
     if form == "JSON lines":
-        assert all(len(json.loads(line)) == 1 for line in gzip.decompress(written).splitlines()[:-1])
+        assert all(
+            len(json.loads(line)) == 1 for line in gzip.decompress(written).splitlines()[:-1]
+        )
     pointer = json.loads((log_of(tmp_path) / "_last_checkpoint").read_bytes())
     assert pointer["version"] == 2 and abs(pointer["createdTime"] - time.time() * 1000) < 60_000
     if form == "Parquet":
-        note = json.loads((log_of(tmp_path) / "_checkpoints" / f"{2:020d}.checkpoint.json").read_bytes())
+        note = json.loads(
+            (log_of(tmp_path) / "_checkpoints" / f"{2:020d}.checkpoint.json").read_bytes()
+        )
         assert (note["version"], note["size"], note["parts"]) == (2, 2, None)
         assert abs(note["createdTime"] - time.time() * 1000) < 60_000
 
 
 def test_bounds_of_a_manifest_are_the_least_and_the_greatest_value(tmp_path: Path) -> None:
-    """Where numbers have another order as texts, only the typed bounds are written: other readers compare texts."""
+    """Where numbers have another order as texts, only the typed bounds are written: other readers
+    compare texts.
+    """
     schema = pa.schema([("hour", pa.int32()), ("place", pa.string()), ("n", pa.int64())])
     options: dict[str, object] = {"state.entriesPerManifest": 4}
-    table = Table.create(str(tmp_path), schema=schema, partition_columns=["hour", "place"], options=options)
+    table = Table.create(
+        str(tmp_path), schema=schema, partition_columns=["hour", "place"], options=options
+    )
     hours = [2, 11, 9, 30, 7, 1, 100, 12, 3, 20]
-    table.append(pa.table({"hour": hours, "place": [f"p{h}" for h in hours], "n": hours}, schema=schema))
+    table.append(
+        pa.table({"hour": hours, "place": [f"p{h}" for h in hours], "n": hours}, schema=schema)
+    )
     table.compact()
     (path,) = log_of(tmp_path).glob("state-v*/_manifest.avro")
     manifests = decode_state(path.read_bytes(), path=str(path)).manifests
@@ -436,7 +526,9 @@ def test_bounds_of_a_manifest_are_the_least_and_the_greatest_value(tmp_path: Pat
         assert ("hour" in shared) is (len(str(min(numbers))) == len(str(max(numbers))))
 
 
-def test_texts_in_statistics_are_cut_after_32_characters_but_not_those_of_partitions(tmp_path: Path) -> None:
+def test_texts_in_statistics_are_cut_after_32_characters_but_not_those_of_partitions(
+    tmp_path: Path,
+) -> None:
     schema = pa.schema([("place", pa.string()), ("text", pa.string())])
     table = Table.create(str(tmp_path), schema=schema, partition_columns=["place"])
     table.append(pa.table({"place": ["p" * 100] * 2, "text": ["a" * 100, "m" * 100]}))
@@ -444,4 +536,8 @@ def test_texts_in_statistics_are_cut_after_32_characters_but_not_those_of_partit
     assert (add["minValues"]["text"], add["maxValues"]["text"]) == ("a" * 32, "m" * 31 + "n")
     assert add["partitionValues"] == {"place": "p" * 100}
     assert add["minValues"].get("place", "p" * 100) == "p" * 100
-    assert table.count(where=f"text = '{'m' * 100}'") == table.count(where=f"text = '{'a' * 100}'") == 1
+    assert (
+        table.count(where=f"text = '{'m' * 100}'")
+        == table.count(where=f"text = '{'a' * 100}'")
+        == 1
+    )

@@ -1,4 +1,6 @@
-"""Promises that no other test shows by itself: by what lies on the disk, what is asked of the store, and what is told."""
+"""Promises that no other test shows by itself: by what lies on the disk, what is asked of the
+store, and what is told.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,13 @@ from indextables.log.cache import LogCache
 from indextables.log.context import LogContext, LogSettings
 from indextables.log.transaction_log import TransactionLog
 from indextables.metrics import METRICS
-from indextables.model.actions import AddAction, MetadataAction, ProtocolAction, RemoveAction, SkipAction
+from indextables.model.actions import (
+    AddAction,
+    MetadataAction,
+    ProtocolAction,
+    RemoveAction,
+    SkipAction,
+)
 from indextables.model.schema import schema_to_json
 from indextables.model.snapshot import Base, CommittedVersion, replay
 from indextables.pools import POOLS
@@ -85,14 +93,19 @@ def test_each_line_of_a_version_is_an_object_with_one_key() -> None:
 
 
 def test_the_metadata_of_a_new_table_has_every_field(tmp_path: Path) -> None:
-    table = Table.create(str(tmp_path), schema=SCHEMA, partition_columns=["day"], name="n", description="d")
+    table = Table.create(
+        str(tmp_path), schema=SCHEMA, partition_columns=["day"], name="n", description="d"
+    )
     assert {"protocol", "metaData"} <= set(keys(tmp_path, 0)) and "add" not in keys(tmp_path, 0)
     (found,) = [line["metaData"] for line in lines(tmp_path, 0) if "metaData" in line]
     assert (found["id"], found["name"], found["description"]) == (table.metadata.id, "n", "d")
     assert found["format"] == {"provider": "indextables", "options": {}}
     assert [field["name"] for field in json.loads(found["schemaString"])["fields"]] == SCHEMA.names
     assert found["partitionColumns"] == ["day"] and isinstance(found["configuration"], dict)
-    assert abs(found["createdTime"] - table.history().to_pylist()[0]["timestamp"].timestamp() * 1000) < 60_000
+    assert (
+        abs(found["createdTime"] - table.history().to_pylist()[0]["timestamp"].timestamp() * 1000)
+        < 60_000
+    )
 
 
 NEWER_PROTOCOLS = {
@@ -116,7 +129,9 @@ NEWER_WRITERS = {
         "writer version 9.*supports up to 4",
     ),
     "writer feature": (
-        ProtocolAction(min_reader_version=4, min_writer_version=4, writer_features=("timeMachine",)),
+        ProtocolAction(
+            min_reader_version=4, min_writer_version=4, writer_features=("timeMachine",)
+        ),
         "timeMachine",
     ),
 }
@@ -148,7 +163,11 @@ def test_the_protocol_is_checked_before_anything_else_is_used(
     if not together:
         (tmp_path / log_files.version_path(3)).write_bytes(line)
     table.invalidate_cache()
-    for call in (lambda: Table.open(str(tmp_path)), lambda: table.refresh(), lambda: table.append(rows([1]))):
+    for call in (
+        lambda: Table.open(str(tmp_path)),
+        lambda: table.refresh(),
+        lambda: table.append(rows([1])),
+    ):
         with pytest.raises(UnsupportedError, match=message):
             call()
     assert not (tmp_path / log_files.version_path(3 if together else 4)).exists()
@@ -174,7 +193,9 @@ def test_a_protocol_that_only_writers_lack_lets_readers_in(tmp_path: Path, what:
     assert sorted(tmp_path.rglob("*.split")) == splits
 
 
-def test_an_upgrade_of_the_protocol_is_the_next_version_and_keeps_what_is_higher(tmp_path: Path) -> None:
+def test_an_upgrade_of_the_protocol_is_the_next_version_and_keeps_what_is_higher(
+    tmp_path: Path,
+) -> None:
     schema_string = schema_to_json(SCHEMA)
     (tmp_path / log_files.LOG).mkdir()
     put_version(
@@ -204,9 +225,13 @@ def test_features_are_named_from_protocol_3_on(tmp_path: Path) -> None:
     table = Table.open(str(tmp_path))
     named = {}
     for version, number in enumerate((2, 3, 4), 1):
-        assert table.upgrade_protocol(min_reader_version=number, min_writer_version=number) == version
+        assert (
+            table.upgrade_protocol(min_reader_version=number, min_writer_version=number) == version
+        )
         (written,) = [line["protocol"] for line in lines(tmp_path, version) if "protocol" in line]
-        named[number] = sorted(key for key in ("readerFeatures", "writerFeatures") if written.get(key) is not None)
+        named[number] = sorted(
+            key for key in ("readerFeatures", "writerFeatures") if written.get(key) is not None
+        )
     assert named[2] == [] and named[3] in ([], named[4])
     new = Table.create(str(tmp_path / "new"), schema=SCHEMA)
     (written,) = [line["protocol"] for line in lines(new.path, 0) if "protocol" in line]
@@ -215,8 +240,12 @@ def test_features_are_named_from_protocol_3_on(tmp_path: Path) -> None:
     assert written["readerFeatures"] == written["writerFeatures"]
 
 
-@pytest.mark.parametrize("actions", [(ProtocolAction(),), (ProtocolAction(), AddAction(path="a.split", size=1))])
-def test_a_log_without_metadata_is_an_error_with_the_way_out(tmp_path: Path, actions: tuple[Any, ...]) -> None:
+@pytest.mark.parametrize(
+    "actions", [(ProtocolAction(),), (ProtocolAction(), AddAction(path="a.split", size=1))]
+)
+def test_a_log_without_metadata_is_an_error_with_the_way_out(
+    tmp_path: Path, actions: tuple[Any, ...]
+) -> None:
     (tmp_path / log_files.LOG).mkdir()
     put_version(tmp_path, 0, *actions)
     with pytest.raises(CorruptTableError, match="no metadata") as caught:
@@ -245,7 +274,9 @@ def test_a_table_that_lost_version_0_without_a_checkpoint_is_refused_by_the_name
     assert ids(Table.open(str(path))) == list(range(30))
 
 
-def test_a_checkpoint_starts_from_the_newest_one_and_reads_only_later_versions(tmp_path: Path) -> None:
+def test_a_checkpoint_starts_from_the_newest_one_and_reads_only_later_versions(
+    tmp_path: Path,
+) -> None:
     log = new_state_log(tmp_path)
     for n in range(3):
         commit(log, file(n))
@@ -258,7 +289,9 @@ def test_a_checkpoint_starts_from_the_newest_one_and_reads_only_later_versions(t
     (tmp_path / log_files.version_path(3)).unlink()
     (tmp_path / log_files.version_path(4)).rename(tmp_path / "kept")
     (tmp_path / "kept").rename(tmp_path / log_files.version_path(4))
-    assert live(state_log(LocalStore(str(tmp_path))).newest()) == sorted(file(n).path for n in (1, 2, 3))
+    assert live(state_log(LocalStore(str(tmp_path))).newest()) == sorted(
+        file(n).path for n in (1, 2, 3)
+    )
 
 
 def test_with_the_cache_off_nothing_of_a_table_is_remembered(tmp_path: Path) -> None:
@@ -277,8 +310,12 @@ def test_with_the_cache_off_nothing_of_a_table_is_remembered(tmp_path: Path) -> 
 
 def test_an_append_adds_and_a_merge_removes_and_adds_in_one_version(tmp_path: Path) -> None:
     table = table_of(tmp_path, appends=3)
-    sources = {line["add"]["path"] for n in (1, 2, 3) for line in lines(tmp_path, n) if "add" in line}
-    assert keys(tmp_path, 1) == ["commitInfo", "metaData", "add"], "the first names a new doc mapping"
+    sources = {
+        line["add"]["path"] for n in (1, 2, 3) for line in lines(tmp_path, n) if "add" in line
+    }
+    assert keys(tmp_path, 1) == ["commitInfo", "metaData", "add"], (
+        "the first names a new doc mapping"
+    )
     assert keys(tmp_path, 2) == keys(tmp_path, 3) == ["commitInfo", "add"]
     assert table.merge().version == 4
     assert sorted(keys(tmp_path, 4)) == ["add", "commitInfo", "remove", "remove", "remove"]
@@ -306,7 +343,9 @@ def test_protocol_metadata_and_skips_leave_the_list_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("form", ["avro", "json", "parquet"])
-def test_what_is_not_known_is_passed_over_and_kept_in_a_checkpoint(tmp_path: Path, form: str) -> None:
+def test_what_is_not_known_is_passed_over_and_kept_in_a_checkpoint(
+    tmp_path: Path, form: str
+) -> None:
     log = new_state_log(tmp_path, checkpoint=CheckpointSettings(interval=1000, format=form))
     foreign = [{"add": {"path": "a.split", "size": 1, "shade": {"x": [1]}}}, {"domain": {"y": 2}}]
     place = tmp_path / log_files.version_path(1)
@@ -317,7 +356,9 @@ def test_what_is_not_known_is_passed_over_and_kept_in_a_checkpoint(tmp_path: Pat
         (tmp_path / log_files.version_path(version)).unlink()
     snapshot = state_log(LocalStore(str(tmp_path))).newest()
     assert snapshot.base.header.version >= 1
-    assert [json.loads(text) for text in snapshot.all_files.column("unknown").to_pylist()] == [{"shade": {"x": [1]}}]
+    assert [json.loads(text) for text in snapshot.all_files.column("unknown").to_pylist()] == [
+        {"shade": {"x": [1]}}
+    ]
 
 
 def test_whatever_base_it_is_read_from_the_list_is_the_same(tmp_path: Path) -> None:
@@ -330,7 +371,12 @@ def test_whatever_base_it_is_read_from_the_list_is_the_same(tmp_path: Path) -> N
     right = {version: live(off.at_version(version)) for version in range(10)}
     assert [len(right[version]) for version in range(10)] == [0, *range(2, 11)]
     bases = set()
-    for first in (0, 3, 6, 9):  # the versions before each state go, and it is what is left to begin with
+    for first in (
+        0,
+        3,
+        6,
+        9,
+    ):  # the versions before each state go, and it is what is left to begin with
         for version in range(first):
             (tmp_path / log_files.version_path(version)).unlink(missing_ok=True)
         for version in range(first, 10):
@@ -374,7 +420,9 @@ def test_versions_are_read_in_parallel_by_as_many_as_the_setting_says(tmp_path: 
         commit(log, file(n))
     for pool in POOLS:
         pool.forget()  # a process that has asked for more threads before hands one more file over
-    store = Meeting(LocalStore(str(tmp_path)), 3, lambda path: log_files.version_of(path) is not None)
+    store = Meeting(
+        LocalStore(str(tmp_path)), 3, lambda path: log_files.version_of(path) is not None
+    )
     snapshot = state_log(store, read=LogReadSettings(parallelism=3)).newest()
     assert live(snapshot) == sorted(file(n).path for n in range(11))
     assert store.most == 3
@@ -422,11 +470,15 @@ def test_a_state_write_that_loses_its_race_leaves_the_state_of_the_winner(tmp_pa
     assert state.read_bytes() == before
     for version in range(4):
         (tmp_path / log_files.version_path(version)).unlink()
-    assert live(state_log(LocalStore(str(tmp_path))).newest()) == sorted(file(n).path for n in range(4))
+    assert live(state_log(LocalStore(str(tmp_path))).newest()) == sorted(
+        file(n).path for n in range(4)
+    )
 
 
 def test_a_state_that_is_overtaken_by_newer_commits_rereads_the_table(tmp_path: Path) -> None:
-    """The other writer commits and checkpoints a later version; nothing of it is lost, and the pointer stays ahead."""
+    """The other writer commits and checkpoints a later version; nothing of it is lost, and the
+    pointer stays ahead.
+    """
     log = new_state_log(tmp_path)
     commit(log, file(0))
 
@@ -457,7 +509,9 @@ class Spoiling(StoreWrapper):
 
 
 @pytest.mark.parametrize("place", ["state-v", log_files.MANIFESTS])
-def test_a_checkpoint_that_does_not_prove_right_is_an_error_and_the_pointer_stays(tmp_path: Path, place: str) -> None:
+def test_a_checkpoint_that_does_not_prove_right_is_an_error_and_the_pointer_stays(
+    tmp_path: Path, place: str
+) -> None:
     log = new_state_log(tmp_path)
     commit(log, file(1))
     log.checkpoint()
@@ -466,7 +520,9 @@ def test_a_checkpoint_that_does_not_prove_right_is_an_error_and_the_pointer_stay
     with pytest.raises(CheckpointValidationError):
         state_log(Spoiling(LocalStore(str(tmp_path)), place)).checkpoint()
     assert (tmp_path / log_files.POINTER).read_bytes() == before
-    assert live(state_log(LocalStore(str(tmp_path))).newest()) == sorted([file(1).path, file(2).path])
+    assert live(state_log(LocalStore(str(tmp_path))).newest()) == sorted(
+        [file(1).path, file(2).path]
+    )
 
 
 @pytest.mark.parametrize("field", ["num_files", "total_bytes"])
@@ -484,8 +540,12 @@ def test_a_state_that_counts_otherwise_is_damaged(tmp_path: Path, field: str) ->
     assert live(again.newest()) == sorted(file(n).path for n in range(5))
 
 
-@pytest.mark.parametrize(("compression", "codec"), [("zstd", "zstandard"), ("snappy", "snappy"), ("none", "null")])
-def test_manifests_are_compressed_as_the_setting_says(tmp_path: Path, compression: str, codec: str) -> None:
+@pytest.mark.parametrize(
+    ("compression", "codec"), [("zstd", "zstandard"), ("snappy", "snappy"), ("none", "null")]
+)
+def test_manifests_are_compressed_as_the_setting_says(
+    tmp_path: Path, compression: str, codec: str
+) -> None:
     log = new_state_log(tmp_path, state_write=StateWriteSettings(compression=compression))
     commit(log, *(file(n) for n in range(30)))
     log.checkpoint()
@@ -506,7 +566,9 @@ def test_manifests_are_compressed_at_the_level_that_is_set(tmp_path: Path) -> No
     assert len(set(sizes.values())) == 3 and sizes[19] < sizes[1], sizes
 
 
-def test_compaction_begins_beyond_a_tenth_of_tombstones_and_twenty_manifests(tmp_path: Path) -> None:
+def test_compaction_begins_beyond_a_tenth_of_tombstones_and_twenty_manifests(
+    tmp_path: Path,
+) -> None:
     """By the defaults."""
     log = new_state_log(tmp_path / "a")
     commit(log, *(file(n) for n in range(100)))
@@ -543,7 +605,13 @@ def test_lost_races_wait_below_a_bound_that_doubles_and_the_first_retries_come_a
     racing.local_path = lambda path: None  # type: ignore[method-assign]
     retry = RetrySettings(max_attempts=20, base_delay_ms=100, max_delay_ms=1_000)
     log = TransactionLog(
-        LogContext(racing, LogSettings(retry=retry), cache=LogCache(1 << 26), rng=Highest(), sleep=waits.append)
+        LogContext(
+            racing,
+            LogSettings(retry=retry),
+            cache=LogCache(1 << 26),
+            rng=Highest(),
+            sleep=waits.append,
+        )
     )
     table = Table(TableHandle(log, log.newest(), None))
     log.settings = LogSettings(retry=retry)
@@ -551,7 +619,9 @@ def test_lost_races_wait_below_a_bound_that_doubles_and_the_first_retries_come_a
     assert waits == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
 
 
-def test_a_state_is_tried_as_often_and_waited_for_as_long_as_the_settings_say(tmp_path: Path) -> None:
+def test_a_state_is_tried_as_often_and_waited_for_as_long_as_the_settings_say(
+    tmp_path: Path,
+) -> None:
     log = new_state_log(tmp_path)
     commit(log, file(1))
     log.checkpoint()
@@ -589,7 +659,9 @@ def test_the_log_cache_holds_no_more_bytes_than_its_bound() -> None:
 
 
 def test_the_bound_of_the_log_cache_is_the_setting_also_a_low_one(tmp_path: Path) -> None:
-    """In a process of its own: a process has one cache, whose bound is the highest that its tables were opened with."""
+    """In a process of its own: a process has one cache, whose bound is the highest that its tables
+    were opened with.
+    """
     table_of(tmp_path, appends=1)
     program = f"""
 from indextables import Table
@@ -598,15 +670,21 @@ for bound in ("20k", "30k", "10k"):
     Table.open({str(tmp_path)!r}, options={{"transaction.cache.maxSize": bound}}).files()
     print(PROCESS_CACHE.max_bytes)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
     assert [int(line) for line in done.stdout.split()] == [20 << 10, 30 << 10, 30 << 10]
 
 
 def test_a_parquet_checkpoint_has_the_columns_of_its_design_and_tells_actions_apart() -> None:
-    found = pq.read_table(pa.BufferReader(encode_parquet_checkpoint(plain_files(3), OTHERS, compression="snappy")))
+    found = pq.read_table(
+        pa.BufferReader(encode_parquet_checkpoint(plain_files(3), OTHERS, compression="snappy"))
+    )
     design = "path partitionValues size numRecords minValues maxValues metadataId schemaString partitionColumns format"
     assert {*design.split(), "actionType"} <= set(found.column_names)
-    assert {"docMappingRef", "footerStartOffset", "uncompressedSizeBytes", "addedAtVersion"} <= set(found.column_names)
+    assert {"docMappingRef", "footerStartOffset", "uncompressedSizeBytes", "addedAtVersion"} <= set(
+        found.column_names
+    )
     by_kind: dict[str, list[dict[str, Any]]] = {}
     for row in found.to_pylist():
         by_kind.setdefault(row["actionType"], []).append(row)
@@ -636,11 +714,16 @@ def test_a_renamed_column_keeps_its_name_in_the_splits(tmp_path: Path) -> None:
     table = table_of(tmp_path, appends=1)
     table.alter.rename_column("message", "text")
     table.append(rows(range(10, 20)).rename_columns(["id", "day", "level", "text"]))
-    assert table.schema.names == ["id", "day", "level", "text"] and table.count(query="text:disk") > 2
+    assert (
+        table.schema.names == ["id", "day", "level", "text"] and table.count(query="text:disk") > 2
+    )
     for path in table.files().column("path").to_pylist():
         assert pq.read_schema(tmp_path / path).names == ["id", "day", "level", "message"]
     for ref in table.files().column("doc_mapping_ref").to_pylist():
-        names = [column["name"] for column in json.loads(table.handle.snapshot.schema_registry[ref])["columns"]]
+        names = [
+            column["name"]
+            for column in json.loads(table.handle.snapshot.schema_registry[ref])["columns"]
+        ]
         assert names == ["id", "day", "level", "message"]
 
 
@@ -651,12 +734,24 @@ def test_a_removal_without_time_values_and_size_counts_from_its_version(tmp_path
     (gone,) = [line["add"]["path"] for line in lines(tmp_path, 1) if "add" in line]
     bare = {"remove": {"path": gone, "dataChange": True}}
     path = tmp_path / log_files.version_path(3)
-    path.write_text(json.dumps({"commitInfo": {"timestamp": int(time.time() * 1000)}}) + "\n" + json.dumps(bare) + "\n")
+    path.write_text(
+        json.dumps({"commitInfo": {"timestamp": int(time.time() * 1000)}})
+        + "\n"
+        + json.dumps(bare)
+        + "\n"
+    )
     table.invalidate_cache()
     assert ids(Table.open(str(tmp_path))) == list(range(10, 20))
-    assert Table.open(str(tmp_path)).purge().orphaned_files_deleted == 0, "removed just now, however old the file is"
+    assert Table.open(str(tmp_path)).purge().orphaned_files_deleted == 0, (
+        "removed just now, however old the file is"
+    )
     assert (tmp_path / gone).exists()
-    path.write_text(json.dumps({"commitInfo": {"timestamp": 1_700_000_000_000}}) + "\n" + json.dumps(bare) + "\n")
+    path.write_text(
+        json.dumps({"commitInfo": {"timestamp": 1_700_000_000_000}})
+        + "\n"
+        + json.dumps(bare)
+        + "\n"
+    )
     age(tmp_path, hours=24 * 8, paths=[log_files.version_path(3)])
     table.invalidate_cache()
     assert Table.open(str(tmp_path)).purge().orphaned_files_deleted == 1
@@ -709,9 +804,13 @@ def test_versions_before_the_checkpoint_are_not_read_but_its_own(tmp_path: Path)
     commit(log, file(20))
     store = Recording(LocalStore(str(tmp_path)))
     assert live(state_log(store).newest()) == sorted(file(n).path for n in range(21))
-    versions = [version for path in store.read if (version := log_files.version_of(path)) is not None]
+    versions = [
+        version for path in store.read if (version := log_files.version_of(path)) is not None
+    ]
     assert sorted(versions) == [20, 21], "the state must descend from the version that it is of"
-    shown = [version for path in store.listed if (version := log_files.version_of(path)) is not None]
+    shown = [
+        version for path in store.listed if (version := log_files.version_of(path)) is not None
+    ]
     assert min(shown) >= 19 and len(store.read) == 5
 
 
@@ -726,7 +825,9 @@ def test_counts_come_from_the_log_and_open_no_split(tmp_path: Path) -> None:
         ids(table)
 
 
-def test_with_footer_offsets_a_split_is_opened_by_one_request_for_its_footer(tmp_path: Path) -> None:
+def test_with_footer_offsets_a_split_is_opened_by_one_request_for_its_footer(
+    tmp_path: Path,
+) -> None:
     """Without them its end is guessed, and more is read."""
     table = Table.create(str(tmp_path), schema=log_rows(1).schema)
     table.append(log_rows(60_000))
@@ -735,7 +836,9 @@ def test_with_footer_offsets_a_split_is_opened_by_one_request_for_its_footer(tmp
     for start in (add["footerStartOffset"], None):
         store = RemoteStore(LocalStore(str(tmp_path)))
         cache = SplitCache(tmp_path / f"cache-{start}", 1 << 30)
-        reader = SplitReader.open(open_source(store, add["path"], size=add["size"]), footer_start=start, cache=cache)
+        reader = SplitReader.open(
+            open_source(store, add["path"], size=add["size"]), footer_start=start, cache=cache
+        )
         assert reader.num_rows == table.count()
         costs = store.reset()
         read[start is not None] = (costs.requests["get_ranges"], costs.bytes_read)
@@ -767,7 +870,9 @@ def test_metrics_count_checkpoints_loads_and_cleaned_files(tmp_path: Path) -> No
     assert value("load_seconds_count", base="avro-state") >= 1
 
 
-def test_log_lines_report_checkpoints_cleaning_and_loads(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_log_lines_report_checkpoints_cleaning_and_loads(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     options: dict[str, object] = {
         "checkpoint.interval": 2,
         "checkpoint.async.enabled": False,
@@ -779,7 +884,10 @@ def test_log_lines_report_checkpoints_cleaning_and_loads(tmp_path: Path, caplog:
         table.append(rows([100]))
         table.invalidate_cache()
         Table.open(table.path)
-    said = {word: [r.levelname for r in caplog.records if word in r.getMessage().lower()] for word in LOG_WORDS}
+    said = {
+        word: [r.levelname for r in caplog.records if word in r.getMessage().lower()]
+        for word in LOG_WORDS
+    }
     assert all(levels and set(levels) <= {"INFO", "DEBUG"} for levels in said.values()), said
     assert "INFO" in said["checkpoint of version 2"] and "INFO" in said["clean"]
 

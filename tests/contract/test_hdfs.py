@@ -1,4 +1,6 @@
-"""HDFS keeps the contract of a store, and a table lives on it: Hadoop's own servers, brought by Maven."""
+"""HDFS keeps the contract of a store, and a table lives on it: Hadoop's own servers, brought by
+Maven.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ class TestHdfs(StoreContract):
     def store(self, hdfs_place: StorePlace) -> Store:
         return hdfs_place.open()
 
-    @pytest.mark.parametrize("name", [name for name in store_contract.AWKWARD_NAMES if ":" not in name])
+    @pytest.mark.parametrize(
+        "name", [name for name in store_contract.AWKWARD_NAMES if ":" not in name]
+    )
     def test_awkward_names(self, store: Store, name: str) -> None:
         super().test_awkward_names(store, name)
 
@@ -67,7 +71,9 @@ def test_one_winner(hdfs_place: StorePlace) -> None:
 @pytest.mark.slow
 def test_a_table_lives_on_it(hdfs_place: StorePlace) -> None:
     rows = pa.table({"id": list(range(1000)), "line": [f"line {n % 7}" for n in range(1000)]})
-    table = Table.create(hdfs_place.url, schema=rows.schema, options={"indexing.typemap.line": "text"})
+    table = Table.create(
+        hdfs_place.url, schema=rows.schema, options={"indexing.typemap.line": "text"}
+    )
     for n in range(12):
         table.append(rows.slice(n * 80, 80))
     assert Table.open(hdfs_place.url).count(query="line:3") == sum(n % 7 == 3 for n in range(960))
@@ -120,7 +126,11 @@ def test_a_folder_is_named() -> None:
 
 
 def test_nobody_answers() -> None:
-    patience = {"storage.retry.maxRetries": 1, "storage.retry.baseDelayMs": 1, "storage.retry.maxDelayMs": 1}
+    patience = {
+        "storage.retry.maxRetries": 1,
+        "storage.retry.baseDelayMs": 1,
+        "storage.retry.maxDelayMs": 1,
+    }
     with pytest.raises(UnavailableError, match=r"hdfs://127\.0\.0\.1:1/t"):
         Table.open("hdfs://127.0.0.1:1/t", options=patience)
 

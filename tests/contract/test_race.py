@@ -1,4 +1,6 @@
-"""Many processes want to create the same object, round after round: one does, and its bytes are what is read."""
+"""Many processes want to create the same object, round after round: one does, and its bytes are
+what is read.
+"""
 
 from __future__ import annotations
 

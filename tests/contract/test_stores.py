@@ -1,4 +1,6 @@
-"""Every store keeps the one contract: memory, disk, S3 and Azure servers, and the wrappers around them."""
+"""Every store keeps the one contract: memory, disk, S3 and Azure servers, and the wrappers around
+them.
+"""
 
 from __future__ import annotations
 

@@ -82,7 +82,9 @@ CALLS = {
     "mcp": "import sys; sys.argv[1:] = ['mcp', 'none']; from indextables.cli.__main__ import main; main()",
     "java": "import indextables.spark; print(indextables.spark.session(master='local[1]').range(3).count())",
 }
-"""A call that needs an extra. The commands of `web` and `mcp` need `cli` as well, and `java` is for `spark`."""
+"""A call that needs an extra. The commands of `web` and `mcp` need `cli` as well, and `java` is for
+`spark`.
+"""
 BASE = {"web": "cli", "mcp": "cli", "java": "spark"}
 TABLE = """
 import indextables

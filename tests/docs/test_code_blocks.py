@@ -1,4 +1,6 @@
-"""Every code block of the documents runs, page by page, in the order it is read; so does every cell of the notebooks."""
+"""Every code block of the documents runs, page by page, in the order it is read; so does every cell
+of the notebooks.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,16 @@ import pytest
 from tests.support.code_blocks import RUN, SHOWN, Block, PageRun, blocks_of
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").glob("*.ipynb"))]
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "examples").glob("*.ipynb")),
+]
 BLOCKS = {page: blocks_of(page) for page in PAGES}
 RUNNABLE = {page: [b for b in blocks if b.language in RUN] for page, blocks in BLOCKS.items()}
-WITH_SPARK = [page for page, blocks in RUNNABLE.items() if any(block.needs_spark for block in blocks)]
+WITH_SPARK = [
+    page for page, blocks in RUNNABLE.items() if any(block.needs_spark for block in blocks)
+]
 WITHOUT = [page for page, blocks in RUNNABLE.items() if blocks and page not in WITH_SPARK]
 
 
@@ -40,7 +48,9 @@ def test_the_blocks_of_a_page_run(
 
 @pytest.mark.timeout(900)
 def test_the_blocks_of_the_pages_with_spark_run(tmp_path: Path, record_property: Record) -> None:
-    """In one process of their own, so that they share one session and find their files where it was started."""
+    """In one process of their own, so that they share one session and find their files where it was
+    started.
+    """
     done = subprocess.run(
         [sys.executable, "-m", "tests.support.read_pages", *map(str, WITH_SPARK)],
         cwd=tmp_path,
@@ -50,7 +60,9 @@ def test_the_blocks_of_the_pages_with_spark_run(tmp_path: Path, record_property:
         timeout=840,
     )
     assert done.returncode == 0, done.stdout + done.stderr[-5000:]
-    assert [line.split(":")[0] for line in done.stdout.splitlines()] == [page.name for page in WITH_SPARK]
+    assert [line.split(":")[0] for line in done.stdout.splitlines()] == [
+        page.name for page in WITH_SPARK
+    ]
     for page in WITH_SPARK:
         record_property("code_blocks", len(RUNNABLE[page]))
 
@@ -58,6 +70,8 @@ def test_the_blocks_of_the_pages_with_spark_run(tmp_path: Path, record_property:
 def test_every_block_runs_or_is_only_shown() -> None:
     """A language that nobody runs would be a block that nobody tests."""
     every: list[Block] = [block for blocks in BLOCKS.values() for block in blocks]
-    strange = [f"{name(b.page)}:{b.line} {b.language!r}" for b in every if b.language not in (*RUN, *SHOWN)]
+    strange = [
+        f"{name(b.page)}:{b.line} {b.language!r}" for b in every if b.language not in (*RUN, *SHOWN)
+    ]
     assert not strange
     assert sum(map(len, RUNNABLE.values())) > 80

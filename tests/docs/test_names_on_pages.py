@@ -1,7 +1,8 @@
-"""Names on pages exist: modules, functions and their arguments, settings, statements, commands, flags, files and extras.
+"""Names on pages exist: modules, functions and their arguments, settings, statements, commands,
+flags, files and extras.
 
-Each kind of name has one test, which lists the names that do not exist. A name of another product goes into one of the
-sets of foreign names.
+Each kind of name has one test, which lists the names that do not exist. A name of another product
+goes into one of the sets of foreign names.
 """
 
 from __future__ import annotations
@@ -89,14 +90,18 @@ FOREIGN_ERRORS = frozenset({"NoSuchPartitionsException", "ParseException", "Py4J
 """Errors of other libraries."""
 FOREIGN_FLAGS = frozenset({"--conf", "--jars"})
 """Flags of other programs."""
-CLAUSES = frozenset({"INDEXTABLE", "INDEXTABLES", "MAX DEST SPLITS n", "TANTIVY4SPARK", "TRANSACTION LOG CACHE"})
+CLAUSES = frozenset(
+    {"INDEXTABLE", "INDEXTABLES", "MAX DEST SPLITS n", "TANTIVY4SPARK", "TRANSACTION LOG CACHE"}
+)
 """Words and clauses within statements, which no statement begins with."""
 
 
 @cache
 def spans(page: Path) -> tuple[str, ...]:
     """The pieces of code within the prose and the tables of a page."""
-    return tuple(_SPAN.findall(_FENCE.sub("", page.read_text(encoding="utf-8")).replace("\\|", "|")))
+    return tuple(
+        _SPAN.findall(_FENCE.sub("", page.read_text(encoding="utf-8")).replace("\\|", "|"))
+    )
 
 
 def shell_lines(page: Path) -> Iterator[str]:
@@ -104,7 +109,11 @@ def shell_lines(page: Path) -> Iterator[str]:
     for language, text in _FENCE.findall(page.read_text(encoding="utf-8")):
         if language in ("bash", "console"):
             lines = text.replace("\\\n", " ").splitlines()
-            yield from (line.removeprefix("$ ") for line in lines if language == "bash" or line.startswith("$ "))
+            yield from (
+                line.removeprefix("$ ")
+                for line in lines
+                if language == "bash" or line.startswith("$ ")
+            )
 
 
 def label(page: Path, name: str) -> str:
@@ -115,7 +124,9 @@ def label(page: Path, name: str) -> str:
 @cache
 def source() -> str:
     """The text of the library."""
-    files = [path for ending in ("py", "java") for path in sorted((ROOT / "src").rglob(f"*.{ending}"))]
+    files = [
+        path for ending in ("py", "java") for path in sorted((ROOT / "src").rglob(f"*.{ending}"))
+    ]
     return "\n".join(path.read_text(encoding="utf-8") for path in files)
 
 
@@ -148,7 +159,8 @@ def test_modules_and_their_names_exist() -> None:
         for span in spans(page)
         if "spark.indextables." not in span and not span.startswith("io.indextables")
         for root, rest in dotted.findall(span)
-        if not has_path(roots[root], rest[1:].split(".")) and not is_in_source(root + rest, rest[1:])
+        if not has_path(roots[root], rest[1:].split("."))
+        and not is_in_source(root + rest, rest[1:])
     ]
     assert strange == []
 
@@ -189,7 +201,11 @@ def test_functions_and_their_arguments_exist() -> None:
     for page in PAGES:
         for span in spans(page):
             for call in calls_in(span):
-                name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+                name = (
+                    call.func.attr
+                    if isinstance(call.func, ast.Attribute)
+                    else getattr(call.func, "id", "")
+                )
                 functions = functions_called(name)
                 if not functions and not hasattr(builtins, name) and not is_known_elsewhere(name):
                     strange.append(label(page, f"{name} in {span}"))
@@ -202,7 +218,9 @@ def test_functions_and_their_arguments_exist() -> None:
 def test_settings_exist() -> None:
     groups = {key.split(".")[0] for key in REGISTRY.settings if "." in key}
     known = {*ALIASES, *NO_EFFECT, *REFUSED}
-    key = re.compile(r"(?<![\w./'\"-])((?:spark\.indextables\.)?[a-z]\w*(?:\.[A-Za-z<>*]\w*>?)+)(?![\w(/-])")
+    key = re.compile(
+        r"(?<![\w./'\"-])((?:spark\.indextables\.)?[a-z]\w*(?:\.[A-Za-z<>*]\w*>?)+)(?![\w(/-])"
+    )
     strange = []
     for page in PAGES:
         for span in spans(page):
@@ -213,9 +231,16 @@ def test_settings_exist() -> None:
                 concrete = re.sub(r"<\w+>", "column", plain)
                 if concrete == "column":
                     continue
-                is_group = concrete.endswith("*") and any(k.startswith(concrete[:-1]) for k in REGISTRY.settings)
+                is_group = concrete.endswith("*") and any(
+                    k.startswith(concrete[:-1]) for k in REGISTRY.settings
+                )
                 concrete_column = is_setting(f"{concrete}.column")
-                if not is_setting(concrete) and not concrete_column and not is_group and plain not in known:
+                if (
+                    not is_setting(concrete)
+                    and not concrete_column
+                    and not is_group
+                    and plain not in known
+                ):
                     strange.append(label(page, found))
     assert strange == []
 
@@ -235,7 +260,8 @@ def test_statements_exist() -> None:
 
 COMMANDS: dict[str, click.Command] = get_command(app).commands  # type: ignore[attr-defined]
 FLAGS = {
-    name: {flag for p in command.params for flag in (*p.opts, *p.secondary_opts)} for name, command in COMMANDS.items()
+    name: {flag for p in command.params for flag in (*p.opts, *p.secondary_opts)}
+    for name, command in COMMANDS.items()
 }
 
 
@@ -250,7 +276,9 @@ def wrong_words(line: str) -> Iterator[str]:
         unquoted = re.sub(r"'[^']*'|\"[^\"]*\"", "", rest)
         known = FLAGS[verb] | {"--help"}
         yield from (
-            f"{flag} of indextables {verb}" for flag in re.findall(r"(?<!\S)--[a-z-]+", unquoted) if flag not in known
+            f"{flag} of indextables {verb}"
+            for flag in re.findall(r"(?<!\S)--[a-z-]+", unquoted)
+            if flag not in known
         )
 
 
@@ -260,8 +288,14 @@ def test_commands_and_their_flags_exist() -> None:
     for page in PAGES:
         for line in (*spans(page), *shell_lines(page)):
             strange += [label(page, word) for word in wrong_words(line)]
-        lone = [span.split()[0].split("=")[0] for span in spans(page) if span.startswith("--") and len(span) > 2]
-        strange += [label(page, flag) for flag in lone if flag not in every and flag not in FOREIGN_FLAGS]
+        lone = [
+            span.split()[0].split("=")[0]
+            for span in spans(page)
+            if span.startswith("--") and len(span) > 2
+        ]
+        strange += [
+            label(page, flag) for flag in lone if flag not in every and flag not in FOREIGN_FLAGS
+        ]
     assert strange == []
 
 
@@ -288,7 +322,9 @@ def test_files_targets_and_extras_exist() -> None:
         for span in (*spans(page), *shell_lines(page)):
             strange += [label(page, name) for name in path.findall(span) if not exists(name)]
             strange += [
-                label(page, f"make {name}") for name in re.findall(r"^make ([a-z-]+)", span) if name not in targets
+                label(page, f"make {name}")
+                for name in re.findall(r"^make ([a-z-]+)", span)
+                if name not in targets
             ]
             for extras in re.findall(r"(?:indextables|\.)\[([a-z,]+)\]", span):
                 strange += [
@@ -302,7 +338,9 @@ def test_files_targets_and_extras_exist() -> None:
 def test_source_files_exist() -> None:
     """A file may be named by the end of its path, such as `log/commit.py`."""
     files = [
-        f"/{path.relative_to(ROOT)}" for top in ("src", "tests", "tools", "bench") for path in (ROOT / top).rglob("*.*")
+        f"/{path.relative_to(ROOT)}"
+        for top in ("src", "tests", "tools", "bench")
+        for path in (ROOT / top).rglob("*.*")
     ]
     named = re.compile(r"(?<![\w/<*])((?:[\w.-]+/)*\w+\.(?:py|java))\b")
     strange = [
@@ -333,7 +371,8 @@ def test_pages_name_the_version_and_what_it_runs_on() -> None:
     for name in ("README.md", "docs/how-to/cluster.md", "docs/how-to/search-from-spark.md"):
         page = (ROOT / name).read_text(encoding="utf-8")
         assert (
-            f"Spark {spark[1]}" in page and f"Java {', '.join(map(str, SUPPORTED[:-1]))} or {SUPPORTED[-1]}" in page
+            f"Spark {spark[1]}" in page
+            and f"Java {', '.join(map(str, SUPPORTED[:-1]))} or {SUPPORTED[-1]}" in page
         ), name
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert re.findall(r"^## ([\d.]+)", changelog, re.M)[0] == indextables.__version__

@@ -1,4 +1,6 @@
-"""The figures of docs/benchmarks.md and the README come from the results of the benchmarks, losses included."""
+"""The figures of docs/benchmarks.md and the README come from the results of the benchmarks, losses
+included.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +9,32 @@ from typing import Any
 from tools.bench_table import HIGHLIGHTS, PAGES, highlights, replace_part, table
 
 
-def _row(what: str, ours: float, peer: str = "", theirs: float | None = None, **more: Any) -> dict[str, Any]:
-    return {"what": what, "ours": ours, "unit": "ms", "peer": peer, "theirs": theirs, "target": "", "met": None} | {
+def _row(
+    what: str, ours: float, peer: str = "", theirs: float | None = None, **more: Any
+) -> dict[str, Any]:
+    return {
+        "what": what,
+        "ours": ours,
+        "unit": "ms",
+        "peer": peer,
+        "theirs": theirs,
+        "target": "",
+        "met": None,
+    } | {
         "note": {},
         **more,
     }
 
 
 def _search(peer: str, theirs: float, **more: Any) -> dict[str, Any]:
-    note = {"p95": 2.0, "p99": 3.0, "cpu_ms": 1.5, "their p95": 20.0, "their p99": 30.0, "their cpu_ms": 15.0}
+    note = {
+        "p95": 2.0,
+        "p99": 3.0,
+        "cpu_ms": 1.5,
+        "their p95": 20.0,
+        "their p99": 30.0,
+        "their cpu_ms": 15.0,
+    }
     return _row("top 10 of a word, first", 1.0, peer, theirs, note=note, **more)
 
 
@@ -35,7 +54,11 @@ RESULT = {
 
 
 def test_each_engine_has_its_columns_with_percentiles_and_cpu() -> None:
-    (line,) = [line for line in table([RESULT]).splitlines() if line.startswith("| top 10 of a word, first")]
+    (line,) = [
+        line
+        for line in table([RESULT]).splitlines()
+        if line.startswith("| top 10 of a word, first")
+    ]
     assert [cell.strip() for cell in line.strip("|").split("|")] == [
         "top 10 of a word, first",
         "1 / 2 / 3",
@@ -51,7 +74,11 @@ def test_each_engine_has_its_columns_with_percentiles_and_cpu() -> None:
 
 def test_what_was_measured_and_beside_whom_is_said() -> None:
     text = table([RESULT])
-    assert "1,000,000 rows, 200 words" in text and "Lance 14.0, infino 0.11" in text and "2 shared cores" in text
+    assert (
+        "1,000,000 rows, 200 words" in text
+        and "Lance 14.0, infino 0.11" in text
+        and "2 shared cores" in text
+    )
 
 
 def test_losses_and_missed_goals_are_named() -> None:
@@ -67,7 +94,9 @@ def test_how_often_a_second_is_told_as_how_long() -> None:
 def test_only_the_part_between_the_marks_changes() -> None:
     page = "above\n<!-- numbers -->\nof last year\n<!-- end of numbers -->\nbelow\n"
     new = replace_part(page, "numbers", table([RESULT]))
-    assert new.startswith("above\n<!-- numbers -->\nMeasured") and new.endswith("<!-- end of numbers -->\nbelow\n")
+    assert new.startswith("above\n<!-- numbers -->\nMeasured") and new.endswith(
+        "<!-- end of numbers -->\nbelow\n"
+    )
     assert "last year" not in new
 
 

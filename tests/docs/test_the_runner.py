@@ -19,7 +19,10 @@ def run(text: str, folder: Path) -> None:
 
 
 def test_names_and_files_stay_from_block_to_block(tmp_path: Path) -> None:
-    run("```python\nx = 1\n```\n```bash\necho hi > f\ncat f\n#> hi\n```\n```python\nprint(x)\n#> 1\n```\n", tmp_path)
+    run(
+        "```python\nx = 1\n```\n```bash\necho hi > f\ncat f\n#> hi\n```\n```python\nprint(x)\n#> 1\n```\n",
+        tmp_path,
+    )
 
 
 @pytest.mark.parametrize(

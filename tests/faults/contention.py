@@ -1,4 +1,6 @@
-"""A writer process for the contention tests: `python contention.py URL OPTIONS_JSON NAME COMMITS`, one line a commit."""
+"""A writer process for the contention tests: `python contention.py URL OPTIONS_JSON NAME COMMITS`,
+one line a commit.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,12 @@ from indextables import AddAction, Table
 
 def main() -> None:
     """Append splits one by one and say which version each became."""
-    url, options, name, commits = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+    url, options, name, commits = (
+        sys.argv[1],
+        json.loads(sys.argv[2]),
+        sys.argv[3],
+        int(sys.argv[4]),
+    )
     table = Table.open(url, options=options)
     print("ready", flush=True)
     sys.stdin.readline()

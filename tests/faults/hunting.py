@@ -1,4 +1,6 @@
-"""The actors of the hunt for a lost row: `python hunting.py ROLE URL OPTIONS_JSON SECONDS NUMBER [cold]`, JSON per deed."""
+"""The actors of the hunt for a lost row: `python hunting.py ROLE URL OPTIONS_JSON SECONDS NUMBER
+[cold]`, JSON per deed.
+"""
 
 from __future__ import annotations
 
@@ -66,25 +68,46 @@ def read(url: str, options: dict[str, Any], seconds: float, number: int) -> None
         matching = sum(1 for i in found if i % 8 in (0, 1) or i // 8 % 8 in (0, 1))
         lost = sorted(known - set(batches))
         if doubled or torn or lost or matching != searched:
-            tell(wrong={"version": table.version, "doubled": doubled[:5], "torn": torn[:5], "lost": lost[:5]})
+            tell(
+                wrong={
+                    "version": table.version,
+                    "doubled": doubled[:5],
+                    "torn": torn[:5],
+                    "lost": lost[:5],
+                }
+            )
         known = set(batches)
         tell(seen=len(found))
 
 
 def look(url: str, options: dict[str, Any], seconds: float, number: int) -> None:
-    """Look at whole versions, the newest and older ones, of a table whose rows come and go: no batch is torn or double."""
+    """Look at whole versions, the newest and older ones, of a table whose rows come and go: no
+    batch is torn or double.
+    """
     rng = random.Random(number)
     for n in until(seconds):
         table = Table.open(url, options=options)
         try:
             if n % 2:
-                table = Table.open(url, version=max(0, table.version - rng.randrange(6)), options=options)
+                table = Table.open(
+                    url, version=max(0, table.version - rng.randrange(6)), options=options
+                )
             found = Counter(table.scan(columns=["id"]).read_all().column("id").to_pylist())
         except IndexTablesError as error:
             tell(error=error.kind, message=error.message)
             continue
-        torn = [first for first, count in Counter(i - i % BATCH for i in found.elements()).items() if count != BATCH]
-        tell(**({"wrong": {"version": table.version, "torn": torn[:5]}} if torn else {"seen": len(found)}))
+        torn = [
+            first
+            for first, count in Counter(i - i % BATCH for i in found.elements()).items()
+            if count != BATCH
+        ]
+        tell(
+            **(
+                {"wrong": {"version": table.version, "torn": torn[:5]}}
+                if torn
+                else {"seen": len(found)}
+            )
+        )
 
 
 def remove(url: str, options: dict[str, Any], seconds: float, number: int) -> None:
@@ -93,7 +116,12 @@ def remove(url: str, options: dict[str, Any], seconds: float, number: int) -> No
     for _ in until(seconds):
         table = Table.open(url, options=options)
         try:
-            known = sorted({i - i % BATCH for i in table.scan(columns=["id"]).read_all().column("id").to_pylist()})
+            known = sorted(
+                {
+                    i - i % BATCH
+                    for i in table.scan(columns=["id"]).read_all().column("id").to_pylist()
+                }
+            )
         except IndexTablesError:
             continue
         if len(known) < 5:
@@ -115,7 +143,9 @@ def check(url: str, options: dict[str, Any], seconds: float, number: int) -> Non
     for _ in until(seconds):
         try:
             report = Table.open(url, options=options).verify(full=True)
-            tell(checked=report.splits_checked) if report.healthy else tell(wrong=report.to_dict()["findings"][:5])
+            tell(checked=report.splits_checked) if report.healthy else tell(
+                wrong=report.to_dict()["findings"][:5]
+            )
         except IndexTablesError as error:
             tell(error=error.kind, message=error.message)
 
@@ -123,7 +153,9 @@ def check(url: str, options: dict[str, Any], seconds: float, number: int) -> Non
 def keep_up(
     act: Callable[[Table], Any], share: float = 0.0, rest: float = 0.0
 ) -> Callable[[str, dict[str, Any], float, int], None]:
-    """An actor that repeats a verb, and rests after each: for a share of the whole time, or so many seconds."""
+    """An actor that repeats a verb, and rests after each: for a share of the whole time, or so many
+    seconds.
+    """
 
     def repeat(url: str, options: dict[str, Any], seconds: float, number: int) -> None:
         for _ in until(seconds):
@@ -144,15 +176,20 @@ ROLES: dict[str, Callable[[str, dict[str, Any], float, int], None]] = {
     "check": check,
     "delete": remove,
     "merge": keep_up(lambda table: table.merge(max_source_splits=4, max_dest_splits=1)),
-    # A purge that keeps nothing gives up what others are about to commit, so it must leave them time for it.
-    "purge": keep_up(lambda table: table.purge(older_than_hours=0, log_retention_hours=0), 0.05, rest=1.2),
+    # A purge that keeps nothing gives up what others are about to commit, so it must leave them
+    # time for it.
+    "purge": keep_up(
+        lambda table: table.purge(older_than_hours=0, log_retention_hours=0), 0.05, rest=1.2
+    ),
     "truncate": keep_up(lambda table: table.truncate_time_travel(), 0.02),
 }
 
 
 def warm_up() -> None:
     """Do everything once, elsewhere: the first time costs seconds on a busy machine."""
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # a checkpoint may be under way
+    with tempfile.TemporaryDirectory(
+        ignore_cleanup_errors=True
+    ) as folder:  # a checkpoint may be under way
         table = table_of(f"{folder}/t", appends=2)
         table.merge()
         table.scan().read_all()

@@ -1,6 +1,8 @@
-"""One process of the test of states under traffic: `python -m tests.faults.state_worker ROLE PATH SEED`.
+"""One process of the test of states under traffic: `python -m tests.faults.state_worker ROLE PATH
+SEED`.
 
-A writer makes its commits; the others go on until the file PATH.stop appears. Prints one JSON line: what it did or saw.
+A writer makes its commits; the others go on until the file PATH.stop appears. Prints one JSON line:
+what it did or saw.
 """
 
 from __future__ import annotations
@@ -41,12 +43,16 @@ def is_over(log: TransactionLog) -> bool:
 
 
 def write(log: TransactionLog, seed: int) -> dict[str, object]:
-    """Each commit adds one file and takes the one before it away: exactly one file of a writer is live."""
+    """Each commit adds one file and takes the one before it away: exactly one file of a writer is
+    live.
+    """
     last: str | None = None
     for done in range(COMMITS):
         name = f"w{seed}/split-{seed:016x}{done:016x}.split"
         removes = [last] if last else []
-        log.commit(log.newest(), Changes("DELETE", adds=[AddAction(path=name, size=done)], removes=removes))
+        log.commit(
+            log.newest(), Changes("DELETE", adds=[AddAction(path=name, size=done)], removes=removes)
+        )
         last = name
     return {"last": last}
 
@@ -63,7 +69,9 @@ def upkeep(log: TransactionLog, seed: int) -> dict[str, object]:
 
 
 def read(log: TransactionLog, seed: int) -> dict[str, object]:
-    """Open, wait a moment, then list: a whole version (at most one file of each writer), or VersionNotFoundError."""
+    """Open, wait a moment, then list: a whole version (at most one file of each writer), or
+    VersionNotFoundError.
+    """
     seen, lost, wrong = 0, 0, []
     rng = random.Random(seed)
     while not is_over(log):

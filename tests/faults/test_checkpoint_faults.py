@@ -1,4 +1,6 @@
-"""Whatever storage call fails while a state is written, compacted or cleaned: the table stays right, and heals."""
+"""Whatever storage call fails while a state is written, compacted or cleaned: the table stays
+right, and heals.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ from tests.support.state_logs import commit, file, live, new_state_log, state_lo
 
 EFFECTS = (Effect.FAIL_BEFORE, Effect.FAIL_AFTER)
 PUT_EFFECTS = (Effect.UNKNOWN_BEFORE, Effect.UNKNOWN_AFTER, Effect.LOST, Effect.CONFLICT)
-SHORT = RetentionSettings(state_versions=1, state_hours=0, manifest_hours=0, log_ms=0, checkpoint_ms=0, versions=0)
+SHORT = RetentionSettings(
+    state_versions=1, state_hours=0, manifest_hours=0, log_ms=0, checkpoint_ms=0, versions=0
+)
 
 
 def log_on(store: Store, *, interval: int = 1000) -> TransactionLog:

@@ -1,4 +1,6 @@
-"""Whatever storage call fails, and however: the table holds exactly what was acknowledged, and the verb can be repeated."""
+"""Whatever storage call fails, and however: the table holds exactly what was acknowledged, and the
+verb can be repeated.
+"""
 
 from __future__ import annotations
 
@@ -106,7 +108,10 @@ def test_two_hundred_commits_with_a_misleading_answer_each(tmp_path: Path) -> No
     table = create_on(inner)
     rng = random.Random(11)
     for n in range(200):
-        fault = Fault("put_if_absent", effect=rng.choice([*PUT_EFFECTS, Effect.FAIL_BEFORE, Effect.FAIL_AFTER]))
+        fault = Fault(
+            "put_if_absent",
+            effect=rng.choice([*PUT_EFFECTS, Effect.FAIL_BEFORE, Effect.FAIL_AFTER]),
+        )
         append(open_on(FaultyStore(inner, [fault])), f"n{n}")
     table = open_on(inner)
     assert table.version == 200
@@ -119,7 +124,10 @@ def test_a_store_that_never_answers_is_unknown_and_nothing_is_cleaned(tmp_path: 
     table = open_on(FaultyStore(inner), attempts=3)
     faulty = table.handle.log.store
     assert isinstance(faulty, FaultyStore)
-    faulty._faults, faulty._seen = [Fault("put_if_absent", effect=Effect.UNKNOWN_AFTER), Fault("get", times=99)], [0, 0]
+    faulty._faults, faulty._seen = (
+        [Fault("put_if_absent", effect=Effect.UNKNOWN_AFTER), Fault("get", times=99)],
+        [0, 0],
+    )
     with pytest.raises(CommitUnknownError) as caught:
         append(table, "new")
     assert caught.value.context["version"] == 2

@@ -1,4 +1,6 @@
-"""Commits through the real S3 client to a server that loses answers, says 409 or fails: 200 commits, 200 versions."""
+"""Commits through the real S3 client to a server that loses answers, says 409 or fails: 200
+commits, 200 versions.
+"""
 
 from __future__ import annotations
 

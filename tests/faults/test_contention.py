@@ -1,4 +1,6 @@
-"""Real contention: eight processes commit to one table at once; every acknowledged commit is there, once."""
+"""Real contention: eight processes commit to one table at once; every acknowledged commit is there,
+once.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def contend(url: str, options: dict[str, Any], *, writers: int, commits: int) ->
     total = writers * commits
     assert sorted(versions) == list(range(1, total + 1))
     paths = Table.open(url, options=options).files().column("path").to_pylist()
-    assert sorted(paths) == sorted(f"splits/w{w}-{n}.split" for w in range(writers) for n in range(commits))
+    assert sorted(paths) == sorted(
+        f"splits/w{w}-{n}.split" for w in range(writers) for n in range(commits)
+    )
 
 
 def test_eight_processes_on_local_disk(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
-"""The hunt for a lost row: writers, a merger, a purger that keeps nothing, a truncater and readers at once, as processes.
+"""The hunt for a lost row: writers, a merger, a purger that keeps nothing, a truncater and readers
+at once, as processes.
 
-Afterwards every acknowledged row is there, once; nothing else is; and the table is sound to the last byte.
+Afterwards every acknowledged row is there, once; nothing else is; and the table is sound to the
+last byte.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ VERBS = ("merge", "purge", "truncate")
 
 
 def hunt(place: StorePlace, seconds: float) -> Told:
-    """Let all of them loose; returns what each kind has told. It goes on for longer until every verb has succeeded."""
+    """Let all of them loose; returns what each kind has told. It goes on for longer until every
+    verb has succeeded.
+    """
     Table.create(place.url, schema=ROWS, options={**TEXT, **place.options})
     told: Told = {role: [] for role in ACTORS}
     for part in range(4):

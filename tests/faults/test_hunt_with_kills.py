@@ -1,5 +1,7 @@
-"""The hunt once more, but the actors die: again and again one of them is killed in the middle of whatever it does, and
-another takes its place. What was acknowledged is there, what was deleted stays deleted, and whoever comes next can work."""
+"""The hunt once more, but the actors die: again and again one of them is killed in the middle of
+whatever it does, and another takes its place. What was acknowledged is there, what was deleted
+stays deleted, and whoever comes next can work.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ Told = list[dict[str, Any]]
 
 
 def deadly_hunt(place: StorePlace, seconds: float) -> tuple[Told, int]:
-    """Everything that was told by those that died, as all do in the end, and how many died on the way.
+    """Everything that was told by those that died, as all do in the end, and how many died on the
+    way.
 
     On a busy machine it goes on until enough have died.
     """
@@ -91,7 +94,9 @@ def judge(place: StorePlace, told: Told) -> None:
     table.merge()
     table.purge(older_than_hours=0, log_retention_hours=0)
     table.truncate_time_travel()
-    assert batches(Table.open(place.url, options=options)) == found, "those who come after change nothing"
+    assert batches(Table.open(place.url, options=options)) == found, (
+        "those who come after change nothing"
+    )
     assert verify_table(place.url, full=True, options=options).findings == ()
 
 

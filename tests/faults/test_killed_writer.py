@@ -17,8 +17,9 @@ from indextables.storage.store import PutOutcome
 
 KILLS = 100
 SIZE_BYTES = 4 << 20
-# Forks a writer for every line it reads, says its process id, and says when it is dead. The writer creates one file
-# after another, as fast as it can. Forking spares the start of a hundred interpreters.
+# Forks a writer for every line it reads, says its process id, and says when it is dead. The writer
+# creates one file after another, as fast as it can. Forking spares the start of a hundred
+# interpreters.
 NURSERY = """
 import os, sys
 from indextables.storage.local import LocalStore
@@ -56,7 +57,9 @@ class Nursery:
 @contextmanager
 def nursery(root: Path) -> Iterator[Nursery]:
     command = [sys.executable, "-c", NURSERY, str(root), str(SIZE_BYTES)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         yield Nursery(process)
 
 
@@ -73,12 +76,19 @@ def test_no_partial_file_is_ever_seen(tmp_path: Path) -> None:
                 assert store.get(info.path) == mark.encode() * (SIZE_BYTES // len(mark))
             died_midway += sum(1 for _ in store.list_unfinished())
             the_next_writer_can_go_on(store, mark)
-            store.delete([*(info.path for info in store.list()), *(info.path for info in store.list_unfinished())])
+            store.delete(
+                [
+                    *(info.path for info in store.list()),
+                    *(info.path for info in store.list_unfinished()),
+                ]
+            )
     assert died_midway > KILLS // 10, "the kills must hit writes that are under way"
 
 
 def the_next_writer_can_go_on(store: LocalStore, mark: str) -> None:
-    """What the dead writer left is in nobody's way: the next name is free, and a listing shows only finished files."""
+    """What the dead writer left is in nobody's way: the next name is free, and a listing shows only
+    finished files.
+    """
     written = [info.path for info in store.list()]
     following = f"log/{mark}-{len(written):06d}.json"
     assert store.put_if_absent(following, b"next") is PutOutcome.CREATED

@@ -1,4 +1,6 @@
-"""A commit that landed is never taken for failed: whatever the writer is told, the splits that the table names stay."""
+"""A commit that landed is never taken for failed: whatever the writer is told, the splits that the
+table names stay.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ from tests.support.rows import ids, rows, table_of
 
 
 class StoppedWriter(StoreWrapper):
-    """A writer that is stopped right after its version got its name, as by SIGSTOP, while others go on."""
+    """A writer that is stopped right after its version got its name, as by SIGSTOP, while others go
+    on.
+    """
 
     def __init__(self, inner: Store, meanwhile: Callable[[], object]) -> None:
         super().__init__(inner)
@@ -41,7 +45,9 @@ class StoppedWriter(StoreWrapper):
 
 
 class DamagedOnce(FaultyStore):
-    """The first look at a version file that was put by this writer shows other bytes than are there."""
+    """The first look at a version file that was put by this writer shows other bytes than are
+    there.
+    """
 
     def __init__(self, inner: Store, fault: Fault, damage: Callable[[bytes], bytes]) -> None:
         super().__init__(inner, [fault])
@@ -63,7 +69,9 @@ class DamagedOnce(FaultyStore):
 def seen_through(store: Store, root: Path) -> Table:
     """The table as a process sees it that remembers nothing and reaches its files through a store."""
     settings = log_settings(Table.open(str(root)).settings)
-    log = TransactionLog(LogContext(store, settings, cache=LogCache(1 << 26), sleep=lambda seconds: None))
+    log = TransactionLog(
+        LogContext(store, settings, cache=LogCache(1 << 26), sleep=lambda seconds: None)
+    )
     return Table(TableHandle(log, log.newest(), None))
 
 
@@ -71,8 +79,16 @@ def small_commits(root: Path, count: int) -> None:
     """Versions of other writers that change no row, and a state after them."""
     newest = Table.open(str(root)).version
     for version in range(newest + 1, newest + 1 + count):
-        info = CommitInfo(txn_id=str(uuid.uuid4()), timestamp=1_900_000_000_000 + version, operation="SKIP")
-        skip = SkipAction(path="splits/odd.split", skip_timestamp=1, reason="odd", operation="merge", retry_after=2)
+        info = CommitInfo(
+            txn_id=str(uuid.uuid4()), timestamp=1_900_000_000_000 + version, operation="SKIP"
+        )
+        skip = SkipAction(
+            path="splits/odd.split",
+            skip_timestamp=1,
+            reason="odd",
+            operation="merge",
+            retry_after=2,
+        )
         (root / version_path(version)).write_bytes(version_file.encode([info, skip]))
     Table.open(str(root)).truncate_time_travel()
 
@@ -105,7 +121,9 @@ def put_through(verb: str, store: Store, root: Path) -> Exception | None:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_writer_that_slept_through_a_thousand_commits_deletes_nothing(tmp_path: Path, verb: str) -> None:
+def test_a_writer_that_slept_through_a_thousand_commits_deletes_nothing(
+    tmp_path: Path, verb: str
+) -> None:
     table_of(tmp_path, appends=3)
     store = StoppedWriter(LocalStore(tmp_path), lambda: small_commits(tmp_path, 1_001))
     assert put_through(verb, store, tmp_path) is None  # its splits are in the table, so it landed
@@ -113,7 +131,9 @@ def test_a_writer_that_slept_through_a_thousand_commits_deletes_nothing(tmp_path
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_what_was_merged_while_its_writer_slept_is_not_written_twice(tmp_path: Path, verb: str) -> None:
+def test_what_was_merged_while_its_writer_slept_is_not_written_twice(
+    tmp_path: Path, verb: str
+) -> None:
     table_of(tmp_path, appends=3)
 
     def meanwhile() -> None:
@@ -128,7 +148,9 @@ def test_what_was_merged_while_its_writer_slept_is_not_written_twice(tmp_path: P
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_writer_that_wakes_in_a_table_too_new_for_it_deletes_nothing(tmp_path: Path, verb: str) -> None:
+def test_a_writer_that_wakes_in_a_table_too_new_for_it_deletes_nothing(
+    tmp_path: Path, verb: str
+) -> None:
     table_of(tmp_path, appends=3)
     raised = 0
 
@@ -137,7 +159,10 @@ def test_a_writer_that_wakes_in_a_table_too_new_for_it_deletes_nothing(tmp_path:
         small_commits(tmp_path, 2)
         raised = Table.open(str(tmp_path)).version + 1
         newer = ProtocolAction(min_reader_version=9, min_writer_version=9)
-        store.inner.put(version_path(raised), version_file.encode([CommitInfo(txn_id="newer", timestamp=1), newer]))
+        store.inner.put(
+            version_path(raised),
+            version_file.encode([CommitInfo(txn_id="newer", timestamp=1), newer]),
+        )
 
     store = StoppedWriter(LocalStore(tmp_path), meanwhile)
     assert isinstance(put_through(verb, store, tmp_path), CommitUnknownError)
@@ -160,7 +185,10 @@ def test_a_damaged_look_at_its_own_version_is_no_failure(
 ) -> None:
     table_of(tmp_path, appends=3)
     fault = Fault("put_if_absent", effect=effect, path_contains=version_path(4))
-    assert put_through(verb, DamagedOnce(LocalStore(tmp_path), fault, DAMAGES[damage]), tmp_path) is None
+    assert (
+        put_through(verb, DamagedOnce(LocalStore(tmp_path), fault, DAMAGES[damage]), tmp_path)
+        is None
+    )
     assert whole(tmp_path) == VERBS[verb][1]
 
 
@@ -173,7 +201,9 @@ def test_a_version_that_stays_unreadable_is_unknown(tmp_path: Path, verb: str) -
             return super().get(path)[:10] if path == version_path(4) else super().get(path)
 
     fault = Fault("put_if_absent", effect=Effect.UNKNOWN_AFTER, path_contains=version_path(4))
-    assert isinstance(put_through(verb, Unreadable(LocalStore(tmp_path), [fault]), tmp_path), CommitUnknownError)
+    assert isinstance(
+        put_through(verb, Unreadable(LocalStore(tmp_path), [fault]), tmp_path), CommitUnknownError
+    )
     assert whole(tmp_path) == VERBS[verb][1]
 
 
@@ -201,7 +231,9 @@ def test_splits_of_an_exactly_once_write_that_was_done_before_are_deleted(tmp_pa
 
 
 def test_in_doubt_splits_are_left_to_a_purge(tmp_path: Path) -> None:
-    """The commit surely failed, but what was committed since the table was read is gone: nothing is proven."""
+    """The commit surely failed, but what was committed since the table was read is gone: nothing is
+    proven.
+    """
     table = table_of(tmp_path, appends=3)
     slow = Table.open(str(tmp_path))
     table.overwrite(rows([1]).append_column("more", rows([1]).column("id")), merge_schema=True)
@@ -217,7 +249,9 @@ def test_in_doubt_splits_are_left_to_a_purge(tmp_path: Path) -> None:
 
 
 def test_a_store_that_fails_while_it_is_looked_around_loses_nothing(tmp_path: Path) -> None:
-    """The commit fails for a conflict, and then nothing can be read: the splits stay for a purge, the error is the first."""
+    """The commit fails for a conflict, and then nothing can be read: the splits stay for a purge,
+    the error is the first.
+    """
     table = table_of(tmp_path, appends=3)
     slow_store = FaultyStore(LocalStore(tmp_path))
     slow = seen_through(slow_store, tmp_path)
@@ -260,7 +294,9 @@ def test_a_drop_that_landed_while_its_writer_slept_is_reported(tmp_path: Path) -
 
 
 def test_a_drop_is_not_done_twice(tmp_path: Path) -> None:
-    """Rows that others append to a partition after it was dropped are not dropped again by a writer that wakes."""
+    """Rows that others append to a partition after it was dropped are not dropped again by a writer
+    that wakes.
+    """
     table_of(tmp_path, appends=3, partitioned=True)
 
     def meanwhile() -> None:
@@ -274,7 +310,9 @@ def test_a_drop_is_not_done_twice(tmp_path: Path) -> None:
 
 
 class DyingStore(StoreWrapper):
-    """A store that answers `left` requests after a version was created in it, and then none any more."""
+    """A store that answers `left` requests after a version was created in it, and then none any
+    more.
+    """
 
     def __init__(self, inner: Store, left: int) -> None:
         super().__init__(inner)
@@ -332,8 +370,12 @@ AFTERWARDS: dict[str, Callable[[Table], object]] = {
 @pytest.mark.parametrize("left", [0, 1, 2, 3, 5, 9])
 @pytest.mark.parametrize("interval", [1_000, 1])
 @pytest.mark.parametrize("verb", AFTERWARDS)
-def test_what_fails_after_a_commit_does_not_make_it_failed(tmp_path: Path, verb: str, interval: int, left: int) -> None:
-    """The answer is that it landed, or that nobody knows: an error that says neither would be taken for a refusal."""
+def test_what_fails_after_a_commit_does_not_make_it_failed(
+    tmp_path: Path, verb: str, interval: int, left: int
+) -> None:
+    """The answer is that it landed, or that nobody knows: an error that says neither would be taken
+    for a refusal.
+    """
     options: dict[str, object] = {"checkpoint.interval": interval}
     table_of(tmp_path, appends=3, partitioned=verb == "drop_partitions", options=options)
     before = Table.open(str(tmp_path)).version

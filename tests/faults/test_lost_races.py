@@ -1,4 +1,6 @@
-"""Losing races, and a store without room: a commit goes on as long as it may, and stops at once where it must."""
+"""Losing races, and a store without room: a commit goes on as long as it may, and stops at once
+where it must.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,12 @@ import pytest
 
 from indextables import Table
 from indextables.config.log import RetrySettings
-from indextables.errors import AccessDeniedError, CommitUnknownError, ConflictError, StorageFullError
+from indextables.errors import (
+    AccessDeniedError,
+    CommitUnknownError,
+    ConflictError,
+    StorageFullError,
+)
 from indextables.handle import TableHandle
 from indextables.log.cache import LogCache
 from indextables.log.context import LogContext, LogSettings
@@ -26,7 +33,9 @@ from tests.support.rows import rows, table_of
 from tests.support.tables import append, create_on, live, open_on
 
 
-def racing_table(store: Store, races: int, *, retry: RetrySettings | None = None, tick_s: float = 0.0) -> Table:
+def racing_table(
+    store: Store, races: int, *, retry: RetrySettings | None = None, tick_s: float = 0.0
+) -> Table:
     """A table whose writer loses races; its clock goes on by a tick at each look."""
     clock = itertools.count()
     log = TransactionLog(
@@ -68,7 +77,9 @@ def test_the_number_of_attempts_stays_a_setting(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [StorageFullError, AccessDeniedError])
-def test_a_store_that_refuses_for_certain_is_told_at_once(tmp_path: Path, error: type[Exception]) -> None:
+def test_a_store_that_refuses_for_certain_is_told_at_once(
+    tmp_path: Path, error: type[Exception]
+) -> None:
     inner = LocalStore(tmp_path)
     append(create_on(inner), "s1")
     store = FaultyStore(inner)
@@ -83,7 +94,9 @@ def test_a_store_that_refuses_for_certain_is_told_at_once(tmp_path: Path, error:
 
 @pytest.mark.parametrize("error", [StorageFullError, AccessDeniedError])
 @pytest.mark.parametrize("effect", [Effect.UNKNOWN_BEFORE, Effect.FAIL_BEFORE])
-def test_a_refusal_after_a_lost_answer_is_unknown(tmp_path: Path, effect: Effect, error: type[Exception]) -> None:
+def test_a_refusal_after_a_lost_answer_is_unknown(
+    tmp_path: Path, effect: Effect, error: type[Exception]
+) -> None:
     inner = LocalStore(tmp_path)
     append(create_on(inner), "s1")
     store = FaultyStore(inner)

@@ -1,4 +1,6 @@
-"""A remote store that misbehaves: what is tried again, what is said in the end, and what is never said."""
+"""A remote store that misbehaves: what is tried again, what is said in the end, and what is never
+said.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,13 @@ from typing import Any
 
 import pytest
 
-from indextables.errors import AccessDeniedError, NotFoundError, StorageError, ThrottledError, UnavailableError
+from indextables.errors import (
+    AccessDeniedError,
+    NotFoundError,
+    StorageError,
+    ThrottledError,
+    UnavailableError,
+)
 from indextables.storage.store import PutOutcome, Store
 from tests.support.fault_server import FaultServer, HttpFault
 from tests.support.places import StorePlace
@@ -36,7 +44,11 @@ def place(request: pytest.FixtureRequest, fault_server: FaultServer) -> StorePla
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize(
     "fault",
-    [HttpFault(status=500, times=3), HttpFault(status=503, code="SlowDown", times=3), HttpFault(times=3)],
+    [
+        HttpFault(status=500, times=3),
+        HttpFault(status=503, code="SlowDown", times=3),
+        HttpFault(times=3),
+    ],
     ids=["500", "503", "cut"],
 )
 def test_a_passing_failure_is_not_noticed(
@@ -63,11 +75,16 @@ def test_a_passing_failure_is_not_noticed(
     ids=["500", "503", "cut", "slow down", "429", "403", "401", "400"],
 )
 def test_a_lasting_failure_has_its_own_name(
-    fault_server: FaultServer, place: StorePlace, verb: str, fault: HttpFault, error: type[StorageError]
+    fault_server: FaultServer,
+    place: StorePlace,
+    verb: str,
+    fault: HttpFault,
+    error: type[StorageError],
 ) -> None:
     fault_server.plan(fault)
     store = StorePlace(place.url, {**place.options, "storage.retry.maxRetries": "2"}).open()
-    # HEAD has no body, so that the store cannot say what it means; a plain 503 is then unavailability.
+    # HEAD has no body, so that the store cannot say what it means; a plain 503 is then
+    # unavailability.
     expected = UnavailableError if verb == "head" and fault.code == "SlowDown" else error
     with pytest.raises(StorageError) as caught:
         VERBS[verb](store)
@@ -76,7 +93,9 @@ def test_a_lasting_failure_has_its_own_name(
 
 
 @pytest.mark.parametrize("verb", ["get", "head", "list"])
-def test_could_not_look_is_not_absence(fault_server: FaultServer, place: StorePlace, verb: str) -> None:
+def test_could_not_look_is_not_absence(
+    fault_server: FaultServer, place: StorePlace, verb: str
+) -> None:
     store = StorePlace(place.url, {**place.options, "storage.retry.maxRetries": "1"}).open()
     fault_server.bucket.objects.clear()
     fault_server.plan(HttpFault(status=500, times=2))
@@ -118,7 +137,9 @@ def test_nobody_listens() -> None:
 
 
 def test_plain_http_must_be_allowed(fault_server: FaultServer) -> None:
-    store = StorePlace(fault_server.s3.url, {**fault_server.s3.options, "aws.allowHttp": "false"}).open()
+    store = StorePlace(
+        fault_server.s3.url, {**fault_server.s3.options, "aws.allowHttp": "false"}
+    ).open()
     for use in VERBS.values():
         with pytest.raises(StorageError, match=r"aws\.allowHttp"):
             use(store)
@@ -140,12 +161,16 @@ def test_one_object_that_cannot_be_deleted(fault_server: FaultServer) -> None:
 class TestPutIfAbsent:
     """CREATED and EXISTS are said only when the store said so; everything else is UNKNOWN."""
 
-    def test_a_lost_answer_meets_its_own_write(self, fault_server: FaultServer, place: StorePlace) -> None:
+    def test_a_lost_answer_meets_its_own_write(
+        self, fault_server: FaultServer, place: StorePlace
+    ) -> None:
         fault_server.plan(HttpFault("PUT", takes_effect=True))
         assert place.open().put_if_absent("new", b"ours") is PutOutcome.EXISTS
         assert place.open().get("new") == b"ours"
 
-    def test_an_error_after_the_write_meets_its_own_write(self, fault_server: FaultServer, place: StorePlace) -> None:
+    def test_an_error_after_the_write_meets_its_own_write(
+        self, fault_server: FaultServer, place: StorePlace
+    ) -> None:
         fault_server.plan(HttpFault("PUT", status=500, takes_effect=True))
         assert place.open().put_if_absent("new", b"ours") is PutOutcome.EXISTS
         assert place.open().get("new") == b"ours"
@@ -179,8 +204,13 @@ class TestPutIfAbsent:
         with pytest.raises(AccessDeniedError):
             place.open().put_if_absent("new", b"ours")
 
-    def test_a_refusal_after_a_repeat_is_unknown(self, fault_server: FaultServer, place: StorePlace) -> None:
-        fault_server.plan(HttpFault("PUT", takes_effect=True), HttpFault("PUT", at=2, status=403, code="ExpiredToken"))
+    def test_a_refusal_after_a_repeat_is_unknown(
+        self, fault_server: FaultServer, place: StorePlace
+    ) -> None:
+        fault_server.plan(
+            HttpFault("PUT", takes_effect=True),
+            HttpFault("PUT", at=2, status=403, code="ExpiredToken"),
+        )
         assert place.open().put_if_absent("new", b"ours") is PutOutcome.UNKNOWN
         assert place.open().get("new") == b"ours"
 
@@ -196,7 +226,9 @@ class TestListing:
 
     def test_a_page_that_fails_breaks_the_listing(self) -> None:
         with FaultServer(page_size=10) as server:
-            store = StorePlace(server.s3.url, {**server.s3.options, "storage.retry.maxRetries": "2"}).open()
+            store = StorePlace(
+                server.s3.url, {**server.s3.options, "storage.retry.maxRetries": "2"}
+            ).open()
             for name in self.NAMES:
                 store.put(name, b"x")
             server.plan(HttpFault("GET", at=3, status=500, times=ALWAYS))

@@ -1,4 +1,6 @@
-"""Writers, a compacting and cleaning process and readers at once, as real processes: no wrong list, nothing lost."""
+"""Writers, a compacting and cleaning process and readers at once, as real processes: no wrong list,
+nothing lost.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def start(role: str, path: Path, seed: int) -> subprocess.Popen[str]:
 def test_readers_see_whole_versions_or_are_told(tmp_path: Path) -> None:
     table = tmp_path / "table"
     new_state_log(table, partitioned=False)
-    others = [(role, start(role, table, seed)) for seed, role in enumerate(["upkeep", "read", "read"], 10)]
+    others = [
+        (role, start(role, table, seed)) for seed, role in enumerate(["upkeep", "read", "read"], 10)
+    ]
     writers = [("write", start("write", table, seed)) for seed in range(2)]
     results: dict[str, list[dict[str, Any]]] = {"write": [], "upkeep": [], "read": []}
     try:

@@ -1,5 +1,6 @@
-"""Whatever storage call of an upkeep verb fails, or is the last one of a process: the table is sound, no acknowledged row
-is lost or doubled, and the verb can be repeated."""
+"""Whatever storage call of an upkeep verb fails, or is the last one of a process: the table is
+sound, no acknowledged row is lost or doubled, and the verb can be repeated.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +14,13 @@ from pathlib import Path
 import pytest
 
 from indextables import Table
-from indextables.errors import CommitUnknownError, IndexTablesError, RefusedError, TableExistsError, UnavailableError
+from indextables.errors import (
+    CommitUnknownError,
+    IndexTablesError,
+    RefusedError,
+    TableExistsError,
+    UnavailableError,
+)
 from indextables.handle import TableHandle
 from indextables.log.cache import LogCache
 from indextables.log.context import LogContext
@@ -36,8 +43,9 @@ READS = ("get", "get_range", "get_ranges", "head")
 
 
 def faults_of(calls: list[tuple[str, str]]) -> Iterator[Fault]:
-    """What can happen at each call. A read that fails has no effect; a process that dies there has written no less than
-    one that dies at its next write."""
+    """What can happen at each call. A read that fails has no effect; a process that dies there has
+    written no less than one that dies at its next write.
+    """
     for k, (verb, _) in enumerate(calls, start=1):
         yield Fault(at=k, effect=Effect.FAIL_BEFORE)
         if verb not in READS:
@@ -57,7 +65,9 @@ class Far(FaultyStore):
 
 
 def opened(store: Store) -> Table:
-    log = TransactionLog(LogContext(store, cache=LogCache(1 << 26), rng=random.Random(3), sleep=lambda seconds: None))
+    log = TransactionLog(
+        LogContext(store, cache=LogCache(1 << 26), rng=random.Random(3), sleep=lambda seconds: None)
+    )
     return Table(TableHandle(log, log.fresh(), UNCHECKED))
 
 
@@ -95,7 +105,12 @@ def overwritten(path: Path) -> Table:
 
 
 def masked(path: Path) -> Table:
-    table = table_of(path, appends=2, each=3, options={"delete.mode": "vector", "state.gc.minManifestAgeHours": 0})
+    table = table_of(
+        path,
+        appends=2,
+        each=3,
+        options={"delete.mode": "vector", "state.gc.minManifestAgeHours": 0},
+    )
     table.delete(where="id = 1")
     return table
 
@@ -164,7 +179,8 @@ def broken(root: Path, verb: Verb, fault: Fault) -> list[list[int]]:
     except CommitUnknownError:
         return [verb.before, verb.after]
     except IndexTablesError:
-        # A failure after the commit (a look at the newest version, say) is no lie: the commit is in the history.
+        # A failure after the commit (a look at the newest version, say) is no lie: the commit is in
+        # the history.
         return [verb.before, verb.after]
     except Killed:
         return [verb.before, verb.after]
@@ -190,7 +206,9 @@ def test_the_kth_call_fails(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["rebuild", "copy"])
-def test_a_repair_that_fails_can_be_repeated(tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repair_that_fails_can_be_repeated(
+    tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = partitioned(tmp_path / "prepared")
     before = ids(table)
     if how == "rebuild":

@@ -1,4 +1,6 @@
-"""Where the golden tables are, and what a right reader finds in them. The folder lies beside the repository."""
+"""Where the golden tables are, and what a right reader finds in them. The folder lies beside the
+repository.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +38,16 @@ class GoldenTable:
 
 def golden_tables(folder: Path = GOLDEN) -> list[GoldenTable]:
     """Every golden table; none where the folder is absent."""
-    return [GoldenTable(Path(str(p).removesuffix(".expected.json"))) for p in sorted(folder.glob("*.expected.json"))]
+    return [
+        GoldenTable(Path(str(p).removesuffix(".expected.json")))
+        for p in sorted(folder.glob("*.expected.json"))
+    ]
 
 
 def jvm_table(name: str) -> GoldenTable:
-    """A table of IndexTables for the JVM with all its rows; the test is skipped where the folder is absent."""
+    """A table of IndexTables for the JVM with all its rows; the test is skipped where the folder is
+    absent.
+    """
     if not JVM.is_dir():
         pytest.skip("the folder of IndexTables for the JVM's tables is absent")
     return GoldenTable(JVM / name)

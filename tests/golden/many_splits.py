@@ -1,5 +1,5 @@
-"""A table with many splits of IndexTables for the JVM: copies of a golden table's splits under new names, added to one
-log.
+"""A table with many splits of IndexTables for the JVM: copies of a golden table's splits under new
+names, added to one log.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from tests.golden.golden_tables import GoldenTable
 
 
 def many_splits(table: GoldenTable, folder: Path, copies: int) -> Table:
-    """A copy of a golden table in which every live split is there so many times, the copies as hard links."""
+    """A copy of a golden table in which every live split is there so many times, the copies as hard
+    links.
+    """
     place = folder / table.path.name
     shutil.copytree(table.path, place)
     for path in place.rglob("*"):

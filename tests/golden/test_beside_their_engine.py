@@ -1,4 +1,6 @@
-"""The table "Beside their engine" of docs/how-to/upgrade.md, cell by cell, on tables that IndexTables for the JVM wrote."""
+"""The table "Beside their engine" of docs/how-to/upgrade.md, cell by cell, on tables that
+IndexTables for the JVM wrote.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ REFUSES = "the other engine refuses protocol version 5"
 
 
 def contents(root: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()
+    }
 
 
 def theirs(tmp_path: Path) -> Table:
@@ -101,7 +105,9 @@ def writes_on_theirs(tmp_path: Path) -> None:
         logging.getLogger("indextables").addHandler(heard)
         verb(table)
         logging.getLogger("indextables").removeHandler(heard)
-        assert [text for text in heard.texts if "was another engine's table until now" in text], name
+        assert [text for text in heard.texts if "was another engine's table until now" in text], (
+            name
+        )
         assert state_of(Path(table.path), states(Path(table.path))[-1]).protocol_version == 5, name
         assert Table.open(table.path).verify(full=True).findings == (), name
 
@@ -165,13 +171,20 @@ def older_versions_of_ours(tmp_path: Path) -> None:
     table.append(one_row(table))
     table.append(one_row(table))
     assert {v: Table.open(table.path, version=v).count() for v in older} == older
-    assert [Table.open(table.path, version=version + n).count() for n in range(3)] == [rows, rows + 1, rows + 2]
+    assert [Table.open(table.path, version=version + n).count() for n in range(3)] == [
+        rows,
+        rows + 1,
+        rows + 2,
+    ]
 
 
 def both_wrote(tmp_path: Path) -> Table:
     table = appended_by_an_earlier_release(theirs(tmp_path))
     root = Path(table.path)
-    ours_, theirs_ = log_files.version_path(table.version), log_files.state_path(other_engine_commits(root))
+    ours_, theirs_ = (
+        log_files.version_path(table.version),
+        log_files.state_path(other_engine_commits(root)),
+    )
     before = contents(root)
     with pytest.raises(CorruptTableError) as raised:
         fresh(table).count()
@@ -184,7 +197,12 @@ def both_wrote(tmp_path: Path) -> Table:
 def both_wrote_and_ours_again(tmp_path: Path) -> None:
     table = both_wrote(tmp_path)
     before = contents(Path(table.path))
-    for verb in (lambda: table.append(one_row(table)), table.checkpoint, table.merge, lambda: fresh(table)):
+    for verb in (
+        lambda: table.append(one_row(table)),
+        table.checkpoint,
+        table.merge,
+        lambda: fresh(table),
+    ):
         with pytest.raises(CorruptTableError):
             verb()
     assert before.items() <= contents(Path(table.path)).items()
@@ -194,7 +212,13 @@ def version_files_of_theirs(tmp_path: Path) -> None:
     table = theirs(tmp_path)
     first = Path(table.path) / log_files.version_path(0)
     raw = first.read_bytes()
-    text = gzip.decompress(raw[2:]) if raw.startswith(JVM_MARK) else gzip.decompress(raw) if raw[:1] == b"\x1f" else raw
+    text = (
+        gzip.decompress(raw[2:])
+        if raw.startswith(JVM_MARK)
+        else gzip.decompress(raw)
+        if raw[:1] == b"\x1f"
+        else raw
+    )
     for number, form in enumerate((text, gzip.compress(text), JVM_MARK + gzip.compress(text))):
         copy = tmp_path / f"form{number}"
         shutil.copytree(table.path, copy)
@@ -222,14 +246,23 @@ WORDS = "message:(login full)"
 
 
 def by_every_door(path: str) -> set[int]:
-    """How many rows hold two words side by side, by Python, SQL, the command line and the search service."""
-    counts = {Table.open(path).count(query=WORDS), Table.open(path).search(WORDS, limit=1000).num_rows}
+    """How many rows hold two words side by side, by Python, SQL, the command line and the search
+    service.
+    """
+    counts = {
+        Table.open(path).count(query=WORDS),
+        Table.open(path).search(WORDS, limit=1000).num_rows,
+    }
     run = CliRunner().invoke(app, ["count", path, "--query", WORDS])
     assert run.exit_code == 0, run.output
     counts.add(int(re.sub(r"\D", "", run.output.split()[0])))
     limits = Limits()
     warehouse = Warehouse([str(Path(path).parent)], max_staleness=0)
-    client = TestClient(service_application(Service(warehouse, limits), "the-token-of-these-tests", names=frozenset()))
+    client = TestClient(
+        service_application(
+            Service(warehouse, limits), "the-token-of-these-tests", names=frozenset()
+        )
+    )
     said = {"Authorization": "ApiKey the-token-of-these-tests"}
     name = Path(path).name
     for query in (
@@ -249,17 +282,23 @@ def by_every_door(path: str) -> set[int]:
 def two_words_of_theirs(tmp_path: Path) -> None:
     table = theirs(tmp_path)
     before = contents(Path(table.path))
-    both, either = (table.count(query=f"message:login {word} message:full") for word in ("AND", "OR"))
+    both, either = (
+        table.count(query=f"message:login {word} message:full") for word in ("AND", "OR")
+    )
     assert by_every_door(table.path) == {both}
     assert both < either
-    assert Table.open(table.path, options={"query.defaultOperator": "or"}).count(query=WORDS) == either
+    assert (
+        Table.open(table.path, options={"query.defaultOperator": "or"}).count(query=WORDS) == either
+    )
     assert contents(Path(table.path)) == before
     assert "query.defaultOperator" not in (table.metadata.configuration or {})
 
 
 def two_words_of_ours(tmp_path: Path) -> None:
     table = theirs(tmp_path)
-    both, either = (table.count(query=f"message:login {word} message:full") for word in ("AND", "OR"))
+    both, either = (
+        table.count(query=f"message:login {word} message:full") for word in ("AND", "OR")
+    )
     table.append(one_row(table))
     again = Table.open(table.path)
     assert (again.metadata.configuration or {})["query.defaultOperator"] == "and"
@@ -303,11 +342,20 @@ ROWS: dict[str, tuple[tuple[str, Check], tuple[str, Check]]] = {
     ),
     "version files": (
         ("read in each of its forms: plain, gzip, two bytes and gzip", version_files_of_theirs),
-        ("written as gzip, or with `transaction.compression.layout=jvm` in its form", version_files_of_ours),
+        (
+            "written as gzip, or with `transaction.compression.layout=jvm` in its form",
+            version_files_of_ours,
+        ),
     ),
     "`hello world` in a query": (
-        ("both words, as their engine means it; either with `query.defaultOperator=or`", two_words_of_theirs),
-        ("the same: the first write records `query.defaultOperator=and` in the table", two_words_of_ours),
+        (
+            "both words, as their engine means it; either with `query.defaultOperator=or`",
+            two_words_of_theirs,
+        ),
+        (
+            "the same: the first write records `query.defaultOperator=and` in the table",
+            two_words_of_ours,
+        ),
     ),
 }
 """What the page says in each cell, word for word, and what shows it."""
@@ -315,7 +363,11 @@ ROWS: dict[str, tuple[tuple[str, Check], tuple[str, Check]]] = {
 
 def test_every_cell_of_the_page_is_tested() -> None:
     section = PAGE.read_text("utf-8").split("## Beside their engine")[1].split("\n## ")[0]
-    lines = [line for line in section.splitlines() if line.startswith("| ") and not line.startswith("| what")]
+    lines = [
+        line
+        for line in section.splitlines()
+        if line.startswith("| ") and not line.startswith("| what")
+    ]
     cells = [tuple(re.split(r" \| ", line.strip("| "))) for line in lines]
     assert cells == [(row, *(text for text, _ in checks)) for row, checks in ROWS.items()]
 

@@ -1,6 +1,8 @@
-"""Golden tables with one file after another missing, empty, cut short or garbled: read rightly, or refused by name.
+"""Golden tables with one file after another missing, empty, cut short or garbled: read rightly, or
+refused by name.
 
-The tables are also brought into the current form first, so that every kind of file that we write is broken in turn too.
+The tables are also brought into the current form first, so that every kind of file that we write is
+broken in turn too.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ TABLES = [table for table in golden_tables() if table.path.name in CHOSEN]
 
 def add(log: TransactionLog, name: str, columns: list[str]) -> None:
     values: dict[str, str | None] = dict.fromkeys(columns, "x")
-    log.commit(log.newest(), Changes("WRITE", adds=[AddAction(path=name, size=7, partition_values=values)]))
+    log.commit(
+        log.newest(), Changes("WRITE", adds=[AddAction(path=name, size=7, partition_values=values)])
+    )
 
 
 def current_form(table: GoldenTable, tmp_path: Path) -> Path:
@@ -67,10 +71,13 @@ def newest_commit(path: Path, *, ours: bool) -> Path:
 def test_one_broken_file(table: GoldenTable, ours: bool, kind: str, tmp_path: Path) -> None:
     whole = current_form(table, tmp_path / "whole") if ours else copy_of(table, tmp_path / "whole")
     right, before = paths(whole), paths(whole, back=1)
-    # Where the newest commit itself is lost there is nothing left to tell of it: the table is as it was before.
+    # Where the newest commit itself is lost there is nothing left to tell of it: the table is as it
+    # was before.
     last_commit = newest_commit(whole, ours=ours).relative_to(whole)
     outcomes = set()
-    for file in sorted(p.relative_to(whole) for p in (whole / "_transaction_log").rglob("*") if p.is_file()):
+    for file in sorted(
+        p.relative_to(whole) for p in (whole / "_transaction_log").rglob("*") if p.is_file()
+    ):
         broken = tmp_path / "broken"
         shutil.copytree(whole, broken)
         content = BREAKS[kind]((broken / file).read_bytes())
@@ -89,7 +96,9 @@ def test_one_broken_file(table: GoldenTable, ours: bool, kind: str, tmp_path: Pa
     assert "read" in outcomes
 
 
-def test_a_broken_state_is_reported_once_and_healed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_broken_state_is_reported_once_and_healed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     for table in TABLES[:1]:
         path = current_form(table, tmp_path)
         right = paths(path)

@@ -23,7 +23,9 @@ TYPES = {"id": pa.int64(), "text": pa.string(), "score": pa.float64(), "date": p
 
 def schema_of(table: GoldenTable) -> pa.Schema:
     partitioned = table.expected["partition_columns"]
-    return pa.schema([(name, TYPES[name]) for name in table.expected["columns"] if name not in partitioned])
+    return pa.schema(
+        [(name, TYPES[name]) for name in table.expected["columns"] if name not in partitioned]
+    )
 
 
 def readers_of(table: GoldenTable) -> list[ForeignReader]:
@@ -51,7 +53,9 @@ def test_merging_makes_them_ours(table: GoldenTable, tmp_path: Path) -> None:
     readers = readers_of(table)
     expected = pa.concat_tables([r.read_rows() for r in readers])
     sources = [MergeSource(reader) for reader in readers]
-    with merge_splits(sources, schema, mapping_of(schema, {}), settings=SplitWriterSettings()) as info:
+    with merge_splits(
+        sources, schema, mapping_of(schema, {}), settings=SplitWriterSettings()
+    ) as info:
         assert info is not None
         shutil.copyfile(info.path, tmp_path / "ours.split")
     ours = open_file(tmp_path / "ours.split")
@@ -79,7 +83,9 @@ def test_rows_by_number_mask_and_column() -> None:
     reader = max(readers_of(table), key=lambda r: r.num_rows)
     every = reader.read_rows()
     rows = np.array([3, 1, 1])
-    assert reader.read_rows(rows, columns=["text"]).equals(every.select(["text"]).take(pa.array(rows)))
+    assert reader.read_rows(rows, columns=["text"]).equals(
+        every.select(["text"]).take(pa.array(rows))
+    )
     mask = np.arange(reader.num_rows) % 7 == 0
     streamed = pa.Table.from_batches(reader.iter_rows(mask), every.schema)
     assert streamed.combine_chunks().equals(every.filter(pa.array(mask)).combine_chunks())
@@ -98,7 +104,9 @@ def test_a_column_the_split_does_not_have_is_left_to_the_table() -> None:
 
 
 @needs_golden
-def test_the_unpacked_files_go_with_the_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_unpacked_files_go_with_the_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     (reader, *_) = readers_of(golden_tables()[0])
     reader.read_rows()

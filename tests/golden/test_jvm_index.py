@@ -1,4 +1,6 @@
-"""How columns are indexed in a table of IndexTables for the JVM: told by its splits, and never changed unasked."""
+"""How columns are indexed in a table of IndexTables for the JVM: told by its splits, and never
+changed unasked.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +29,15 @@ def more(table: Table, **values: object) -> pa.Table:
     row = {**ROW, **values}
     known = set(table.schema.names)
     return pa.Table.from_pylist(
-        [row], pa.schema([table.schema.field(n) if n in known else pa.field(n, pa.string()) for n in row])
+        [row],
+        pa.schema([table.schema.field(n) if n in known else pa.field(n, pa.string()) for n in row]),
     )
 
 
 def found(table: Table, query: str) -> list[int]:
-    ids: list[int] = sorted(Table.open(table.path).search(query, columns=["id"]).column("id").to_pylist())
+    ids: list[int] = sorted(
+        Table.open(table.path).search(query, columns=["id"]).column("id").to_pylist()
+    )
     return ids
 
 
@@ -54,7 +59,9 @@ def _check_told(table: GoldenTable) -> None:
     for row in files.select(["path", "size", "doc_mapping_ref"]).to_pylist():
         if not (table.path / row["path"]).exists():
             continue
-        reader = open_split(open_source(LocalStore(str(table.path)), row["path"], size=row["size"]), body)
+        reader = open_split(
+            open_source(LocalStore(str(table.path)), row["path"], size=row["size"]), body
+        )
         told = mapping_columns(registry[row["doc_mapping_ref"]], body)
         for column in reader.mapping.columns:
             assert same_terms(told[column.name], column), (column, told[column.name])

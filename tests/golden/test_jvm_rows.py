@@ -1,4 +1,6 @@
-"""Tables that IndexTables for the JVM wrote, with every row: read right, before and after we append, merge and checkpoint."""
+"""Tables that IndexTables for the JVM wrote, with every row: read right, before and after we
+append, merge and checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,9 @@ def taken(table: GoldenTable, step: str, tmp_path: Path) -> tuple[Table, list[di
     """A copy after a step, and the rows that it must hold."""
     change, times = STEPS[step]
     known = expected_rows(table).values()
-    all_rows = [{**row, "id": row["id"] + 10_000 * again} for again in range(times) for row in known]
+    all_rows = [
+        {**row, "id": row["id"] + 10_000 * again} for again in range(times) for row in known
+    ]
     return change(copied(table, tmp_path)), all_rows
 
 
@@ -110,13 +114,17 @@ def test_words_are_found(name: str, step: str, tmp_path: Path) -> None:
     found, expected = taken(jvm_table(name), step, tmp_path)
     for word in ("timeout", "café", "bar", "nothing"):
         ids = sorted(row["id"] for row in expected if word in words(row["message"]))
-        assert sorted(found.search(f"message:{word}", columns=["id"]).column("id").to_pylist()) == ids, word
+        assert (
+            sorted(found.search(f"message:{word}", columns=["id"]).column("id").to_pylist()) == ids
+        ), word
         assert found.count(query=f"message:{word}") == len(ids)
     # What is one value there stays one value.
     ids = sorted(row["id"] for row in expected if row["level"] == "ERROR")
     assert sorted(found.search("level:ERROR", columns=["id"]).column("id").to_pylist()) == ids
     phrase = sorted(row["id"] for row in expected if "foo bar" in " ".join(words(row["message"])))
-    assert sorted(found.search('message:"foo bar"', columns=["id"]).column("id").to_pylist()) == phrase
+    assert (
+        sorted(found.search('message:"foo bar"', columns=["id"]).column("id").to_pylist()) == phrase
+    )
 
 
 @after_each_step
@@ -124,10 +132,16 @@ def test_partitions_mean_what_was_written(step: str, tmp_path: Path) -> None:
     found, expected = taken(jvm_table("t03_partitioned"), step, tmp_path)
     for column in ("region", "day"):
         for value, count in Counter(row[column] for row in expected).items():
-            quoted = None if value is None else "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
+            quoted = (
+                None
+                if value is None
+                else "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
+            )
             condition = f"{column} IS NULL" if quoted is None else f"{column} = {quoted}"
             assert found.count(where=condition) == count, condition
-            read = found.scan(where=condition, columns=[column]).read_all().column(column).to_pylist()
+            read = (
+                found.scan(where=condition, columns=[column]).read_all().column(column).to_pylist()
+            )
             assert read == [value] * count
     assert found.count(where="region = '__HIVE_DEFAULT_PARTITION__'") == 0
     assert found.count(where="region = 'a%2Fb'") == 0
@@ -138,7 +152,9 @@ def test_addresses(step: str, tmp_path: Path) -> None:
     found, expected = taken(jvm_table("t19_ip"), step, tmp_path)
     for address in ("10.0.0.1", "2001:db8::1"):
         ids = sorted(row["id"] for row in expected if row["v"] == address)
-        assert sorted(found.scan(where=f"v = '{address}'").read_all().column("id").to_pylist()) == ids
+        assert (
+            sorted(found.scan(where=f"v = '{address}'").read_all().column("id").to_pylist()) == ids
+        )
         assert sorted(found.search(f'v:"{address}"').column("id").to_pylist()) == ids
     inside = sorted(row["id"] for row in expected if row["v"] == "10.0.0.1")
     assert sorted(found.search("v:10.0.0.0/8").column("id").to_pylist()) == inside

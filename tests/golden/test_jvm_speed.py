@@ -1,4 +1,6 @@
-"""Tables of IndexTables for the JVM are answered from its terms: the same rows as the slow way finds, and far fewer read."""
+"""Tables of IndexTables for the JVM are answered from its terms: the same rows as the slow way
+finds, and far fewer read.
+"""
 
 from __future__ import annotations
 
@@ -155,7 +157,9 @@ def rows_of(found: Any) -> list[tuple[Any, ...]]:
     return [tuple(repr(value) for value in row.values()) for row in found.to_pylist()]
 
 
-def conditioned(table: Table, where: str, columns: list[str] | None = None) -> list[tuple[Any, ...]]:
+def conditioned(
+    table: Table, where: str, columns: list[str] | None = None
+) -> list[tuple[Any, ...]]:
     return rows_of(table.scan(where=where, columns=columns).read_all())
 
 
@@ -182,7 +186,9 @@ def test_queries_find_the_rows_and_scores_of_the_slow_way(name: str) -> None:
         quick, slow = both_ways(partial(Table.count, query=query), table.path)
         assert quick == slow, query
         quick, slow = both_ways(partial(Table.search, query=query, limit=5, score=True), table.path)
-        assert rows_of(quick.drop_columns(["_score"])) == rows_of(slow.drop_columns(["_score"])), query
+        assert rows_of(quick.drop_columns(["_score"])) == rows_of(slow.drop_columns(["_score"])), (
+            query
+        )
         assert np.allclose(quick["_score"].to_numpy(), slow["_score"].to_numpy()), query
 
 
@@ -204,7 +210,9 @@ def test_ranges_over_hundreds_of_terms() -> None:
 
 @pytest.mark.parametrize("record", ["basic", "freq", "position"])
 @pytest.mark.parametrize("share", [1.0, 0.5, 0.003])
-def test_long_posting_lists_are_the_documents_of_the_term(record: str, share: float, tmp_path: Path) -> None:
+def test_long_posting_lists_are_the_documents_of_the_term(
+    record: str, share: float, tmp_path: Path
+) -> None:
     builder = tantivy.SchemaBuilder()
     builder.add_text_field("t", tokenizer_name="default", index_option=record)
     index = tantivy.Index(builder.build(), path=str(tmp_path))
@@ -253,10 +261,14 @@ def test_a_flipped_byte_is_an_error_and_never_fewer_rows(file: str, tmp_path: Pa
     with pytest.raises(BadFileError, match="checksum"):
         damaged.check_files()
     with pytest.raises(BadFileError, match="checksum"):
-        damaged.read_rows(np.array([0, 1])) if file == "store" else damaged.rows_with("message", ["timeout"])
+        damaged.read_rows(np.array([0, 1])) if file == "store" else damaged.rows_with(
+            "message", ["timeout"]
+        )
 
 
-def test_over_many_splits_only_documents_that_match_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_over_many_splits_only_documents_that_match_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = many_splits(jvm_table("t07_merged"), tmp_path, 10)
     read: list[int] = []
     plain = ForeignReader._from_documents
@@ -283,17 +295,30 @@ def test_numbers_that_do_not_fit_their_column_are_not_counted_but_said(where: st
     for name in table.files().column("path").to_pylist():
         reader = ForeignReader.open(LocalSource(Path(table.path) / name), narrow)
         assert reader.may_match(bind(parse(where), narrow)) is None
-        with pytest.raises(BadFileError, match=r"Column 'i' of the split .* does not fit the table's int16"):
+        with pytest.raises(
+            BadFileError, match=r"Column 'i' of the split .* does not fit the table's int16"
+        ):
             reader.read_rows(columns=["i"])
 
 
 @pytest.mark.parametrize("columns", [None, ["id"], ["n", "message"]])
-def test_conditions_that_most_rows_fit_over_many_splits(columns: list[str] | None, tmp_path: Path) -> None:
+def test_conditions_that_most_rows_fit_over_many_splits(
+    columns: list[str] | None, tmp_path: Path
+) -> None:
     table = many_splits(jvm_table("t07_merged"), tmp_path, 10)
     table.delete(where="id = 3 OR n = 27")
     table.append(pa.table({"id": [1000], "message": ["ours"], "n": pa.array([5], pa.int32())}))
-    for where in ("n > -1000", "n > -1000 AND ts > '2000-01-01'", "NOT n = 27", "n != 12", "id > 20", "message != 'x'"):
-        quick, slow = both_ways(partial(conditioned, where=where, columns=columns), Path(table.path))
+    for where in (
+        "n > -1000",
+        "n > -1000 AND ts > '2000-01-01'",
+        "NOT n = 27",
+        "n != 12",
+        "id > 20",
+        "message != 'x'",
+    ):
+        quick, slow = both_ways(
+            partial(conditioned, where=where, columns=columns), Path(table.path)
+        )
         assert quick == slow and quick, where
         whole = table.scan().read_all()
         assert len(quick) == len(evaluated(whole, where)), where

@@ -1,4 +1,6 @@
-"""Real tables of another implementation, through the log: what they hold, and that we can go on where it stopped."""
+"""Real tables of another implementation, through the log: what they hold, and that we can go on
+where it stopped.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def shown(snapshot: Snapshot) -> dict[str, Any]:
     files = snapshot.all_files
     protocol = snapshot.header.protocol
     return {
-        "columns": [field["name"] for field in json.loads(snapshot.metadata.schema_string)["fields"]],
+        "columns": [
+            field["name"] for field in json.loads(snapshot.metadata.schema_string)["fields"]
+        ],
         "doc_mapping_refs": sorted(snapshot.schema_registry),
         "latest_version": snapshot.version,
         "live_files": files.num_rows,
@@ -58,7 +62,8 @@ def test_appending_goes_on_at_the_right_version(table: GoldenTable, tmp_path: Pa
     log = open_log(path)
     values: dict[str, str | None] = dict.fromkeys(table.expected["partition_columns"], "x")
     committed = log.commit(
-        log.newest(), Changes("WRITE", adds=[AddAction(path="new", size=7, partition_values=values)])
+        log.newest(),
+        Changes("WRITE", adds=[AddAction(path="new", size=7, partition_values=values)]),
     )
     assert committed.version == table.expected["latest_version"] + 1
     after = shown(open_log(path).newest())
@@ -72,7 +77,10 @@ def test_a_checkpoint_brings_it_into_the_current_form(table: GoldenTable, tmp_pa
     path = copy_of(table, tmp_path)
     log = open_log(path)
     values: dict[str, str | None] = dict.fromkeys(table.expected["partition_columns"], "x")
-    log.commit(log.newest(), Changes("WRITE", adds=[AddAction(path="new", size=7, partition_values=values)]))
+    log.commit(
+        log.newest(),
+        Changes("WRITE", adds=[AddAction(path="new", size=7, partition_values=values)]),
+    )
     log.checkpoint(compact=Compact.ALL)
     snapshot = open_log(path).newest()
     source = snapshot.base.source

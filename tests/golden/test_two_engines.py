@@ -1,4 +1,6 @@
-"""IndexTables for the JVM and this package on one table: either the other engine is kept out, or what it did is found."""
+"""IndexTables for the JVM and this package on one table: either the other engine is kept out, or
+what it did is found.
+"""
 
 from __future__ import annotations
 
@@ -61,9 +63,13 @@ def test_the_first_write_keeps_the_other_engine_out(
 
 
 @for_each_table
-def test_every_golden_table_is_taken_over_by_its_first_write(table: GoldenTable, tmp_path: Path) -> None:
+def test_every_golden_table_is_taken_over_by_its_first_write(
+    table: GoldenTable, tmp_path: Path
+) -> None:
     shutil.copytree(table.path, tmp_path / "t")
-    copy = Table.open(str(tmp_path / "t"), options={"checkpoint.enabled": False, "state.format": "json"})
+    copy = Table.open(
+        str(tmp_path / "t"), options={"checkpoint.enabled": False, "state.format": "json"}
+    )
     copy.update_metadata(description="ours")
     state = state_of(tmp_path / "t", copy.version)
     assert state.protocol_version == 5
@@ -72,12 +78,18 @@ def test_every_golden_table_is_taken_over_by_its_first_write(table: GoldenTable,
 
 @pytest.mark.parametrize("commits", [1, 3])
 @pytest.mark.parametrize("name", ["t03_partitioned", "t07_merged", "t13_checkpointed"])
-def test_a_state_beside_our_version_is_found_and_both_are_named(name: str, commits: int, tmp_path: Path) -> None:
+def test_a_state_beside_our_version_is_found_and_both_are_named(
+    name: str, commits: int, tmp_path: Path
+) -> None:
     table = appended_by_an_earlier_release(copied(jvm_table(name), tmp_path))
     root, ours = Path(table.path), table.version
     for _ in range(commits):
         other_engine_commits(root)
-    looks: list[Callable[[], Table]] = [lambda: fresh(table), lambda: Table.open(table.path), table.refresh]
+    looks: list[Callable[[], Table]] = [
+        lambda: fresh(table),
+        lambda: Table.open(table.path),
+        table.refresh,
+    ]
     for look in looks:
         with pytest.raises(CorruptTableError) as raised:
             look()
@@ -104,7 +116,9 @@ def test_a_version_on_top_of_their_state_does_not_hide_it(tmp_path: Path) -> Non
 
 
 def test_verify_finds_what_an_earlier_release_covered_up(tmp_path: Path) -> None:
-    """An earlier release read the other engine's state, went on, and wrote a state of its own over the loss."""
+    """An earlier release read the other engine's state, went on, and wrote a state of its own over
+    the loss.
+    """
     table = appended_by_an_earlier_release(copied(jvm_table("t13_checkpointed"), tmp_path))
     root, lost = Path(table.path), table.version
     theirs = other_engine_commits(root)
@@ -148,7 +162,9 @@ def test_a_state_of_ours_from_another_history_is_found(tmp_path: Path) -> None:
         Table.open(str(tmp_path / side)).append(rows)
     Table.open(str(tmp_path / "b")).checkpoint()
     for folder in ("state-v00000000000000000001", "manifests"):
-        shutil.copytree(tmp_path / "b/_transaction_log" / folder, tmp_path / "a/_transaction_log" / folder)
+        shutil.copytree(
+            tmp_path / "b/_transaction_log" / folder, tmp_path / "a/_transaction_log" / folder
+        )
     with pytest.raises(CorruptTableError, match="does not descend"):
         Table.open(str(tmp_path / "a"))
 

@@ -78,7 +78,9 @@ def test_a_lost_log_is_rebuilt_from_foreign_splits(table: GoldenTable, tmp_path:
 
 
 @for_each_table
-def test_a_purge_that_keeps_nothing_and_a_truncation_lose_nothing(table: GoldenTable, tmp_path: Path) -> None:
+def test_a_purge_that_keeps_nothing_and_a_truncation_lose_nothing(
+    table: GoldenTable, tmp_path: Path
+) -> None:
     """Another engine commits by states alone, so what is live must be found without version files."""
     shutil.copytree(table.path, tmp_path / "t")
     unchecked: dict[str, object] = {"purge.retentionCheckEnabled": False}
@@ -93,7 +95,9 @@ def test_a_purge_that_keeps_nothing_and_a_truncation_lose_nothing(table: GoldenT
     again.purge(older_than_hours=0, log_retention_hours=0)
     fresh = Table.open(copy.path)
     assert sorted_rows(fresh) == before
-    assert {str(path.relative_to(tmp_path / "t")) for path in (tmp_path / "t").rglob("*.split")} == live
+    assert {
+        str(path.relative_to(tmp_path / "t")) for path in (tmp_path / "t").rglob("*.split")
+    } == live
     assert fresh.verify(full=True).findings == ()
 
 
@@ -110,8 +114,12 @@ def test_an_older_version_comes_back(table: GoldenTable, tmp_path: Path) -> None
 
 
 @for_each_table
-def test_foreign_splits_own_splits_and_deleted_rows_together(table: GoldenTable, tmp_path: Path) -> None:
-    """Rows of both engines, some of each named by deletion vectors: every answer is that of the rows that are left."""
+def test_foreign_splits_own_splits_and_deleted_rows_together(
+    table: GoldenTable, tmp_path: Path
+) -> None:
+    """Rows of both engines, some of each named by deletion vectors: every answer is that of the
+    rows that are left.
+    """
     shutil.copytree(table.path, tmp_path / "t")
     copy = Table.open(str(tmp_path / "t"), options={"delete.mode": "vector"})
     rows = copy.scan().read_all()
@@ -136,7 +144,9 @@ def test_foreign_splits_own_splits_and_deleted_rows_together(table: GoldenTable,
     assert sorted_rows(Table.open(copy.path)) == sorted(map(repr, left))
 
 
-def test_a_rewrite_makes_splits_ours_in_batches_and_goes_on_where_it_stopped(tmp_path: Path) -> None:
+def test_a_rewrite_makes_splits_ours_in_batches_and_goes_on_where_it_stopped(
+    tmp_path: Path,
+) -> None:
     table = many_splits(jvm_table("t13_checkpointed"), tmp_path, 3)
     rows, splits = table.count(), table.files().num_rows
     hits = table.count(query="message:timeout")
@@ -181,7 +191,9 @@ def test_a_rewrite_takes_every_healthy_split_and_says_what_it_left(
     by_partition: dict[str, list[dict[str, Any]]] = {}
     for file in files:
         by_partition.setdefault(repr(file["partition_values"]), []).append(file)
-    lost = next(group for group in by_partition.values() if len(group) == 2)[0]  # it leaves a neighbour alone
+    lost = next(group for group in by_partition.values() if len(group) == 2)[
+        0
+    ]  # it leaves a neighbour alone
     (tmp_path / "t" / lost["path"]).unlink()
     for left in (len(files) - 1, 0):
         if statement:
@@ -190,11 +202,19 @@ def test_a_rewrite_takes_every_healthy_split_and_says_what_it_left(
             message = row["message"]
         else:
             report = copy.merge(rewrite=True)
-            told, message = (report.status, report.merged_files, report.skipped_files), report.message
+            told, message = (
+                (report.status, report.merged_files, report.skipped_files),
+                report.message,
+            )
             assert [skipped["path"] for skipped in report.skipped] == [lost["path"]]
         assert told == ("success" if left else "no_action", left, 1)
-        assert f"1 split could not be read and was left: The split {lost['path']} is not in the store." in message
-    foreign = are_foreign(Table.open(copy.path).files(), Table.open(copy.path).handle.snapshot.schema_registry)
+        assert (
+            f"1 split could not be read and was left: The split {lost['path']} is not in the store."
+            in message
+        )
+    foreign = are_foreign(
+        Table.open(copy.path).files(), Table.open(copy.path).handle.snapshot.schema_registry
+    )
     assert sum(foreign) == 1
 
 

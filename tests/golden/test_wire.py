@@ -1,4 +1,6 @@
-"""Real tables of another implementation, read file by file: what the bytes say is what is expected of the table."""
+"""Real tables of another implementation, read file by file: what the bytes say is what is expected
+of the table.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def read_files(table: GoldenTable, state: StateManifest) -> pa.Table:
     parts = []
     for manifest in state.manifests:
         data = (table.log / manifest.path).read_bytes()
-        parts.append(decode_file_entries(data, path=manifest.path, expected_rows=manifest.num_entries))
+        parts.append(
+            decode_file_entries(data, path=manifest.path, expected_rows=manifest.num_entries)
+        )
     files = pa.concat_tables(parts)
     gone = pa.array([tombstone.path for tombstone in state.tombstones], pa.string())
     return files.filter(pc.invert(pc.is_in(files.column("path"), value_set=gone)))
@@ -38,7 +42,9 @@ def test_live_files(table: GoldenTable) -> None:
     assert sorted(files.column("path").to_pylist()) == table.expected["paths"]
     assert files.num_rows == table.expected["live_files"] == state.num_files
     assert pc.sum(files.column("num_records")).as_py() == table.expected["live_records"]
-    assert pc.sum(files.column("size")).as_py() == table.expected["total_bytes"] == state.total_bytes
+    assert (
+        pc.sum(files.column("size")).as_py() == table.expected["total_bytes"] == state.total_bytes
+    )
 
 
 @for_each_table
@@ -67,7 +73,9 @@ def test_version_zero(table: GoldenTable) -> None:
     metadata = next(a for a in actions if isinstance(a, MetadataAction))
     assert [protocol.min_reader_version, protocol.min_writer_version] == table.expected["protocol"]
     assert list(metadata.partition_columns or ()) == table.expected["partition_columns"]
-    assert [field["name"] for field in json.loads(metadata.schema_string)["fields"]] == table.expected["columns"]
+    assert [
+        field["name"] for field in json.loads(metadata.schema_string)["fields"]
+    ] == table.expected["columns"]
 
 
 @for_each_table

@@ -1,4 +1,5 @@
-"""Logs and actors for the explorer of schedules: nothing in them depends on time, chance or threads.
+"""Logs and actors for the explorer of schedules: nothing in them depends on time, chance or
+threads.
 
 A split is a JSON list of its rows.
 """
@@ -46,7 +47,8 @@ SCHEMA = json.dumps(
     {
         "type": "struct",
         "fields": [
-            {"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in (("id", "long"), ("p", "integer"))
+            {"name": n, "type": t, "nullable": True, "metadata": {}}
+            for n, t in (("id", "long"), ("p", "integer"))
         ],
     }
 )
@@ -76,11 +78,18 @@ def open_log(store: Store, name: str, *, attempts: int = 4, now_ms: int = NOW_MS
     )
 
 
-def content_of(versions: Sequence[Sequence[LogAction]], splits: Mapping[str, Sequence[int]]) -> Content:
+def content_of(
+    versions: Sequence[Sequence[LogAction]], splits: Mapping[str, Sequence[int]]
+) -> Content:
     """A store with a table: its first version, those that follow, and splits with their rows."""
-    created = (NEW_TABLE_PROTOCOL, MetadataAction(id="t", schema_string=SCHEMA, partition_columns=("p",)))
+    created = (
+        NEW_TABLE_PROTOCOL,
+        MetadataAction(id="t", schema_string=SCHEMA, partition_columns=("p",)),
+    )
     files = {
-        version_path(n): version_file.encode((CommitInfo(txn_id=f"v{n}", timestamp=n), *actions), compress=False)
+        version_path(n): version_file.encode(
+            (CommitInfo(txn_id=f"v{n}", timestamp=n), *actions), compress=False
+        )
         for n, actions in enumerate((created, *versions))
     }
     return {**files, **{path: json.dumps(rows).encode() for path, rows in splits.items()}}
@@ -104,7 +113,9 @@ def merge_all(
     *,
     lost: type[IndexTablesError] = NotFoundError,
 ) -> str:
-    """Merge all splits that can be merged. `rows_of` reads one and raises `lost` for one that is gone."""
+    """Merge all splits that can be merged. `rows_of` reads one and raises `lost` for one that is
+    gone.
+    """
     log = open_log(store, "merger")
 
     def execute(work: Sequence[MergeTask]) -> Iterator[MergeOutcome]:
@@ -113,12 +124,16 @@ def merge_all(
             try:
                 rows = [row for source in sources for row in rows_of(source)]
             except lost as error:
-                yield MergeOutcome(task.group, failed=(FailedSource(str(error.context.get("path")), "gone"),))
+                yield MergeOutcome(
+                    task.group, failed=(FailedSource(str(error.context.get("path")), "gone"),)
+                )
                 continue
             entry = entry_of(f"merged-{'-'.join(map(str, rows))}.split", rows)
             yield MergeOutcome(task.group, sources, (put_split(store, entry, rows),))
 
-    planned = merge.plan(log.fresh(), url=store.url, bounds=MergeBounds(1 << 30, 1000, 0.45), now_ms=NOW_MS)
+    planned = merge.plan(
+        log.fresh(), url=store.url, bounds=MergeBounds(1 << 30, 1000, 0.45), now_ms=NOW_MS
+    )
     return merge.run(planned, log, spec=NOWHERE, settings=SETTINGS, execute=execute).status
 
 
@@ -135,10 +150,14 @@ _read: dict[frozenset[tuple[str, bytes]], list[str]] = {}
 
 
 def live_paths(content: Content) -> list[str]:
-    """The splits that a reader of this content finds. Many schedules end with the same content, which is read once."""
+    """The splits that a reader of this content finds. Many schedules end with the same content,
+    which is read once.
+    """
     key = frozenset((path, data) for path, data in content.items() if not path.endswith(".split"))
     if key not in _read:
-        _read[key] = list(open_log(quiet_store(content), "reader").newest().all_files.column("path").to_pylist())
+        _read[key] = list(
+            open_log(quiet_store(content), "reader").newest().all_files.column("path").to_pylist()
+        )
     return _read[key]
 
 
@@ -148,12 +167,18 @@ def forget() -> None:
 
 
 def unseen(
-    name: str, call: tuple[Any, ...], content: Content, finished: Mapping[str, Any], *, cleaners: Collection[str]
+    name: str,
+    call: tuple[Any, ...],
+    content: Content,
+    finished: Mapping[str, Any],
+    *,
+    cleaners: Collection[str],
 ) -> bool:
     """Calls whose moment no other actor can tell.
 
-    Manifests and the pointer are read by nobody else in time, states by a truncater after it wrote them; and once the
-    other cleaners are done nothing is deleted any more, and what is there can be read at any time.
+    Manifests and the pointer are read by nobody else in time, states by a truncater after it wrote
+    them; and once the other cleaners are done nothing is deleted any more, and what is there can be
+    read at any time.
     """
     verb, path = str(call[0]), str(call[1])
     if path.startswith((MANIFESTS, POINTER, CLOCK)):
@@ -177,12 +202,18 @@ def restorer(store: Store) -> Any:
 def purger(store: Store, name: str = "purger") -> Any:
     """Deletes whatever nobody needs, however young it is."""
     log = open_log(store, name)
-    planned = purge.plan(log, retention=Retention(0, 0), settings=RetentionSettings(manifest_hours=0))
+    planned = purge.plan(
+        log, retention=Retention(0, 0), settings=RetentionSettings(manifest_hours=0)
+    )
     return purge.run(planned, log, settings=PurgeSettings(delete_retries=0, parallelism=1)).status
 
 
-def unfounded(found: list[int], start: Rows, effects: Effects, results: Mapping[str, Any]) -> str | None:
-    """What is wrong with rows that no order of what was acknowledged, with or without what is not known, would leave."""
+def unfounded(
+    found: list[int], start: Rows, effects: Effects, results: Mapping[str, Any]
+) -> str | None:
+    """What is wrong with rows that no order of what was acknowledged, with or without what is not
+    known, would leave.
+    """
     certain = [n for n, r in results.items() if n in effects and not isinstance(r, Exception)]
     doubtful = [n for n, r in results.items() if n in effects and isinstance(r, CommitUnknownError)]
     if found in _possible(start, effects, certain, doubtful):
@@ -190,7 +221,9 @@ def unfounded(found: list[int], start: Rows, effects: Effects, results: Mapping[
     return f"WRONG: {found} after {certain} and perhaps {doubtful}"
 
 
-def _possible(start: Rows, effects: Effects, certain: Sequence[str], doubtful: Sequence[str]) -> Iterator[list[int]]:
+def _possible(
+    start: Rows, effects: Effects, certain: Sequence[str], doubtful: Sequence[str]
+) -> Iterator[list[int]]:
     for count in range(len(doubtful) + 1):
         for some in combinations(doubtful, count):
             for order in permutations([*certain, *some]):
@@ -214,19 +247,28 @@ def failed(results: Mapping[str, Any], *, stewards: Collection[str]) -> str | No
 End = tuple[frozenset[tuple[str, bytes]], tuple[tuple[str, str], ...]]
 
 
-def ends(actors: Mapping[str, Callable[[Store], Any]], start: Content, **more: Any) -> tuple[set[End], Exploration]:
+def ends(
+    actors: Mapping[str, Callable[[Store], Any]], start: Content, **more: Any
+) -> tuple[set[End], Exploration]:
     """Every content that schedules leave, with the results that go with it."""
     found: set[End] = set()
 
     def note(content: Content, results: Mapping[str, Any]) -> None:
-        found.add((frozenset(content.items()), tuple((name, repr(result)) for name, result in results.items())))
+        found.add(
+            (
+                frozenset(content.items()),
+                tuple((name, repr(result)) for name, result in results.items()),
+            )
+        )
 
     explored = explore(actors, note, start=start, **more)
     assert explored.complete
     return found, explored
 
 
-def every_schedule(actors: Actors, check: Check, start: Content, *, faults: int = 0, states: int = 400_000) -> None:
+def every_schedule(
+    actors: Actors, check: Check, start: Content, *, faults: int = 0, states: int = 400_000
+) -> None:
     """Run actors in every order of their calls, and check what each leaves."""
     named = {actor.__name__: actor for actor in actors}
     found = explore(named, check, start=start, faults=faults, max_states=states)

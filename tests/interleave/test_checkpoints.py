@@ -1,4 +1,6 @@
-"""Every schedule of writers beside one that checkpoints and cleans with no retention: nothing acknowledged is lost."""
+"""Every schedule of writers beside one that checkpoints and cleans with no retention: nothing
+acknowledged is lost.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,10 @@ def judge(content: Content, results: Mapping[str, Any]) -> str | None:
     seen = results.get("reader", "gone")
     if seen != "gone" and (isinstance(seen, Exception) or "start.split" not in seen):
         return f"the reader saw {seen!r}"
-    return check(content, {name: result for name, result in results.items() if name not in ("upkeep", "reader")})
+    return check(
+        content,
+        {name: result for name, result in results.items() if name not in ("upkeep", "reader")},
+    )
 
 
 def start() -> Content:
@@ -65,7 +70,9 @@ def start() -> Content:
 
 
 def test_a_writer_and_an_upkeeper_and_one_fault() -> None:
-    found = explore({"a": writer("a"), "upkeep": upkeep}, judge, start=start(), faults=1, max_states=30_000)
+    found = explore(
+        {"a": writer("a"), "upkeep": upkeep}, judge, start=start(), faults=1, max_states=30_000
+    )
     assert found.complete
     assert found.ends > 5
     assert found.violations == []
@@ -79,7 +86,9 @@ def busy_upkeep(store: Store) -> Any:
 
 
 def test_a_sleeping_writer_never_takes_a_number_that_was_used() -> None:
-    found = explore({"a": writer("a"), "upkeep": busy_upkeep}, judge, start=start(), max_states=60_000)
+    found = explore(
+        {"a": writer("a"), "upkeep": busy_upkeep}, judge, start=start(), max_states=60_000
+    )
     assert found.complete
     assert found.ends > 5
     assert found.violations == []

@@ -1,4 +1,6 @@
-"""Every schedule of two or three writers over the real commit code: nothing acknowledged is lost, nothing stands twice."""
+"""Every schedule of two or three writers over the real commit code: nothing acknowledged is lost,
+nothing stands twice.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +19,23 @@ from tests.support.interleave import explore
 
 
 def cleaner(store: Store) -> Any:
-    """Checkpoints the table and deletes every version and state that the new state makes superfluous, at once."""
+    """Checkpoints the table and deletes every version and state that the new state makes
+    superfluous, at once.
+    """
     log = open_log(store, "cleaner")
     log.maintenance.checkpointer.write(log.newest())
-    now = RetentionPolicy(log_ms=0, state_ms=0, checkpoint_ms=0, manifest_ms=0, versions=0, state_versions=0)
+    now = RetentionPolicy(
+        log_ms=0, state_ms=0, checkpoint_ms=0, manifest_ms=0, versions=0, state_versions=0
+    )
     steward = Cleaner(store, log.bases, now_ms=lambda: 1 << 60)
     return "deleted", len(steward.run(steward.plan(now)).deleted)
 
 
 def test_two_writers_and_one_fault() -> None:
     """One of them commits twice, and begins the second time with what it remembers."""
-    found = explore({"a": writer("a", before=1), "b": writer("b")}, check, start=new_table(), faults=1)
+    found = explore(
+        {"a": writer("a", before=1), "b": writer("b")}, check, start=new_table(), faults=1
+    )
     assert found.complete
     assert found.ends > 10
     assert found.violations == []
@@ -59,7 +67,9 @@ def test_two_writers_a_cleaner_and_one_fault() -> None:
     two_writers_and_a_cleaner(faults=1)
 
 
-def test_without_looking_for_the_predecessor_r4_a_commit_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_looking_for_the_predecessor_r4_a_commit_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(Committer, "_is_unchanged", lambda *args: True)
     monkeypatch.setattr(Committer, "_continues_log", lambda *args: True)
     actors = {"cleaner": cleaner, "b": writer("b", before=1), "a": writer("a")}
@@ -82,11 +92,17 @@ def test_without_a_strict_reader_r2_a_commit_is_lost(monkeypatch: pytest.MonkeyP
     assert found.violations
 
 
-def test_without_reading_back_r1_a_writer_is_told_the_wrong_thing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_reading_back_r1_a_writer_is_told_the_wrong_thing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def trusting(self: Committer, candidate: Any) -> _Put:
-        return _Put(self.context.store.put_if_absent(version_path(candidate.number), candidate.body))
+        return _Put(
+            self.context.store.put_if_absent(version_path(candidate.number), candidate.body)
+        )
 
     monkeypatch.setattr(Committer, "_put", trusting)
     monkeypatch.setattr(Committer, "_find_landed_version", lambda *args: None)
-    found = explore({"a": writer("a"), "b": writer("b")}, check, start=new_table(), faults=1, stop_at_first=True)
+    found = explore(
+        {"a": writer("a"), "b": writer("b")}, check, start=new_table(), faults=1, stop_at_first=True
+    )
     assert found.violations

@@ -1,4 +1,6 @@
-"""Every schedule of two writers that may both find no table: what remains is what one order of them would have left."""
+"""Every schedule of two writers that may both find no table: what remains is what one order of them
+would have left.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,12 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
-from indextables.errors import CommitUnknownError, ConflictError, TableExistsError, TableNotFoundError
+from indextables.errors import (
+    CommitUnknownError,
+    ConflictError,
+    TableExistsError,
+    TableNotFoundError,
+)
 from indextables.log.log_files import version_path
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import AddAction
@@ -51,7 +58,9 @@ def writer(name: str, mode: str, *, by: Sequence[str] = ("p",)) -> Callable[[Sto
 
     def run(store: Store) -> Any:
         log = open_log(store, name)
-        write = first_write.plan_rows(log, SCHEMA, WriteRequest(**MODES[mode]), options=SETTINGS, partition_columns=by)
+        write = first_write.plan_rows(
+            log, SCHEMA, WriteRequest(**MODES[mode]), options=SETTINGS, partition_columns=by
+        )
         added = []
         for path, part in splits(name, mode).items():
             store.put(path, b"1")
@@ -76,7 +85,9 @@ def after(order: Sequence[str], modes: Mapping[str, str]) -> set[str] | None:
         mode, new = modes[name], splits(name, modes[name])
         if mode == "error" and there is not None:
             return None
-        gone = {"overwrite": {0, 1, 2}, "dynamic": set(new.values()), "condition": {1}}.get(mode, set())
+        gone = {"overwrite": {0, 1, 2}, "dynamic": set(new.values()), "condition": {1}}.get(
+            mode, set()
+        )
         there = {path: part for path, part in (there or {}).items() if part not in gone} | new
     return set(there or {})
 
@@ -84,15 +95,21 @@ def after(order: Sequence[str], modes: Mapping[str, str]) -> set[str] | None:
 def judge(modes: Mapping[str, str]) -> Callable[[Content, Mapping[str, Any]], str | None]:
     def check(content: Content, results: Mapping[str, Any]) -> str | None:
         for name, result in results.items():
-            if isinstance(result, REFUSED) and any(path in content for path in splits(name, modes[name])):
+            if isinstance(result, REFUSED) and any(
+                path in content for path in splits(name, modes[name])
+            ):
                 return f"LEFT: the splits of {name}, which was refused"
-            if isinstance(result, Exception) and not isinstance(result, (*REFUSED, CommitUnknownError)):
+            if isinstance(result, Exception) and not isinstance(
+                result, (*REFUSED, CommitUnknownError)
+            ):
                 return f"{name} failed: {result!r}"
         there = live(content)
         if not there <= set(content):
             return f"GONE: {there - set(content)}"
         done = [name for name, result in results.items() if not isinstance(result, Exception)]
-        unknown = [name for name, result in results.items() if isinstance(result, CommitUnknownError)]
+        unknown = [
+            name for name, result in results.items() if isinstance(result, CommitUnknownError)
+        ]
         taken = chain.from_iterable(combinations(unknown, n) for n in range(len(unknown) + 1))
         orders = [order for more in taken for order in permutations([*done, *more])]
         if there not in [after(order, modes) for order in orders]:
@@ -139,10 +156,14 @@ def test_writers_of_different_layouts_never_share_a_table() -> None:
     assert ["ConflictError", "int"] in ends
 
 
-def test_without_planning_anew_r17_what_was_overwritten_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_planning_anew_r17_what_was_overwritten_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     planned = first_write.plan_first_rows
 
-    def appended(log: TransactionLog, data: pa.Schema, request: WriteRequest, **named: Any) -> RowWrite:
+    def appended(
+        log: TransactionLog, data: pa.Schema, request: WriteRequest, **named: Any
+    ) -> RowWrite:
         return planned(log, data, replace(request, operation=Operation.APPEND), **named)
 
     monkeypatch.setattr(first_write, "plan_first_rows", appended)

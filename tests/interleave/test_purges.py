@@ -1,4 +1,6 @@
-"""Every schedule of a purge that keeps nothing beside a writer, a restore and a truncation: what is acknowledged is there."""
+"""Every schedule of a purge that keeps nothing beside a writer, a restore and a truncation: what is
+acknowledged is there.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,12 @@ import pytest
 
 from indextables.config.log import RetentionSettings
 from indextables.config.upkeep import PurgeSettings
-from indextables.errors import CommitUnknownError, ConflictError, MissingSplitError, VersionNotFoundError
+from indextables.errors import (
+    CommitUnknownError,
+    ConflictError,
+    MissingSplitError,
+    VersionNotFoundError,
+)
 from indextables.log.log_files import version_path
 from indextables.log.transaction import Changes
 from indextables.model.actions import AddAction, CommitInfo, MetadataAction, RemoveAction
@@ -38,7 +45,10 @@ def table_with(removed: bool = False) -> Content:
     one = (CommitInfo(txn_id="first", timestamp=1), AddAction(path="first.split", size=5))
     two = (CommitInfo(txn_id="second", timestamp=2), RemoveAction(path="first.split"))
     versions = [zero, one, *([two] if removed else [])]
-    files = {version_path(n): version_file.encode(actions, compress=False) for n, actions in enumerate(versions)}
+    files = {
+        version_path(n): version_file.encode(actions, compress=False)
+        for n, actions in enumerate(versions)
+    }
     return {**files, "first.split": b"first"}
 
 
@@ -47,12 +57,16 @@ def writer(store: Store) -> Any:
     log = open_log(store, "writer")
     read = log.newest()
     store.put("new.split", b"new")
-    return log.commit(read, Changes("WRITE", adds=[AddAction(path="new.split", size=3)]), keep_up=False).version
+    return log.commit(
+        read, Changes("WRITE", adds=[AddAction(path="new.split", size=3)]), keep_up=False
+    ).version
 
 
 def purger(store: Store) -> Any:
     log = open_log(store, "purger")
-    planned = purge.plan(log, retention=Retention(0, 0), settings=RetentionSettings(manifest_hours=0))
+    planned = purge.plan(
+        log, retention=Retention(0, 0), settings=RetentionSettings(manifest_hours=0)
+    )
     return purge.run(planned, log, settings=PurgeSettings(delete_retries=0, parallelism=1)).status
 
 
@@ -63,7 +77,9 @@ def restorer(store: Store) -> Any:
 
 def truncater(store: Store) -> Any:
     log = open_log(store, "truncater")
-    return truncate.run(truncate.plan(log, settings=RetentionSettings(manifest_hours=0)), log).status
+    return truncate.run(
+        truncate.plan(log, settings=RetentionSettings(manifest_hours=0)), log
+    ).status
 
 
 ALLOWED: Mapping[str, tuple[type[Exception], ...]] = {
@@ -87,7 +103,9 @@ def check(content: Content, results: Mapping[str, Any]) -> str | None:
     return None
 
 
-def run(*actors: Callable[[Store], Any], removed: bool = False, faults: int = 0, states: int = 400_000) -> None:
+def run(
+    *actors: Callable[[Store], Any], removed: bool = False, faults: int = 0, states: int = 400_000
+) -> None:
     named = {actor.__name__: actor for actor in actors}
     found = explore(
         named,
@@ -118,7 +136,9 @@ def test_a_purge_beside_a_restore(faults: int) -> None:
 
 def test_without_the_fence_a_split_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(purge, "IN_FLIGHT_MS", 0)
-    found = explore({"writer": writer, "purger": purger}, check, start=table_with(), stop_at_first=True)
+    found = explore(
+        {"writer": writer, "purger": purger}, check, start=table_with(), stop_at_first=True
+    )
     assert found.violations
 
 

@@ -1,5 +1,7 @@
-"""Every schedule of deletions, updates and upserts by row beside merges, restorations and purges: what remains is what some
-order of the verbs that were acknowledged would have left, no key stands twice, and no live split or vector is missing."""
+"""Every schedule of deletions, updates and upserts by row beside merges, restorations and purges:
+what remains is what some order of the verbs that were acknowledged would have left, no key stands
+twice, and no live split or vector is missing.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +92,11 @@ def lived_in() -> Content:
 def living(store: Store, action: AddAction) -> dict[int, int]:
     """The rows of a split that are part of the table, each with its place in the file."""
     rows = json.loads(store.get(action.path))
-    gone = set() if action.deletion_vector is None else set(load_vector(store, action.deletion_vector).tolist())
+    gone = (
+        set()
+        if action.deletion_vector is None
+        else set(load_vector(store, action.deletion_vector).tolist())
+    )
     return {row: place for place, row in enumerate(rows) if place not in gone}
 
 
@@ -105,7 +111,9 @@ def change(
     inserts: bool = False,
     **more: Any,
 ) -> Any:
-    """Take rows away and add others, as one version; if there are none to take away, others come only if told so."""
+    """Take rows away and add others, as one version; if there are none to take away, others come
+    only if told so.
+    """
     read = log.fresh()
     deletions = []
     found: set[int] = set()
@@ -165,11 +173,15 @@ def upserter_of_2(store: Store) -> Any:
 
 
 def appender(store: Store) -> Any:
-    return change(open_log(store, "appender"), store, "new", Operation.APPEND, [], [12], inserts=True)
+    return change(
+        open_log(store, "appender"), store, "new", Operation.APPEND, [], [12], inserts=True
+    )
 
 
 def expirer(store: Store) -> Any:
-    """Lets every row above 5 go: one split as a whole by its bounds, and what of another is on this side of the edge."""
+    """Lets every row above 5 go: one split as a whole by its bounds, and what of another is on this
+    side of the edge.
+    """
     log = open_log(store, "expirer")
     read = log.fresh()
     planned = delete.plan(read, url=store.url, where=condition("id > 5"))
@@ -206,10 +218,15 @@ def alterer(store: Store) -> Any:
     log = open_log(store, "alterer")
     read = log.fresh()
     protocol = raise_protocol(
-        read.header.protocol, min_reader_version=4, min_writer_version=4, features=(protocols.COLUMN_MAPPING,)
+        read.header.protocol,
+        min_reader_version=4,
+        min_writer_version=4,
+        features=(protocols.COLUMN_MAPPING,),
     )
     metadata = msgspec.structs.replace(read.metadata, schema_string=ALTERED)
-    return log.commit(read, Changes(Operation.ALTER, metadata=metadata, protocol=protocol), keep_up=False).version
+    return log.commit(
+        read, Changes(Operation.ALTER, metadata=metadata, protocol=protocol), keep_up=False
+    ).version
 
 
 def merger(store: Store) -> Any:
@@ -217,7 +234,9 @@ def merger(store: Store) -> Any:
         return [*living(store, AddAction(path=source.path, size=0, deletion_vector=source.vector))]
 
     # A vector that is gone is damage; a split that is gone is not found.
-    return merge_all(store, rows_of, lambda path, rows: add(path, rows, data_change=False), lost=IndexTablesError)
+    return merge_all(
+        store, rows_of, lambda path, rows: add(path, rows, data_change=False), lost=IndexTablesError
+    )
 
 
 def _without(*gone: int) -> Callable[[Rows], Rows]:
@@ -241,7 +260,9 @@ EFFECTS: Effects = {
 def check(content: Content, results: Mapping[str, Any]) -> str | None:
     store = quiet_store(content)
     files = to_actions(open_log(store, "reader").newest().all_files)
-    needed = {path for a in files for path in (a.path, vector_path(a.deletion_vector)) if path is not None}
+    needed = {
+        path for a in files for path in (a.path, vector_path(a.deletion_vector)) if path is not None
+    }
     if needed - set(content):
         return f"GONE: {sorted(needed - set(content))} are part of the table"
     found = sorted(row for action in files for row in living(store, action))
@@ -319,7 +340,9 @@ def same_ends(*actors: Callable[[Store], Any], faults: int) -> None:
     assert few.states < many.states
 
 
-@pytest.mark.parametrize("actors", [(updater_of_2, purger), (deleter_of_2, deleter_of_4)], ids=names)
+@pytest.mark.parametrize(
+    "actors", [(updater_of_2, purger), (deleter_of_2, deleter_of_4)], ids=names
+)
 def test_no_end_is_lost_by_leaving_out_orders(actors: Actors) -> None:
     same_ends(*actors, faults=1)
 

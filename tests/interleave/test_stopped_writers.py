@@ -1,6 +1,8 @@
-"""Every schedule of a writer that may stop anywhere while others commit and clean: no split that the table names is deleted.
+"""Every schedule of a writer that may stop anywhere while others commit and clean: no split that
+the table names is deleted.
 
-A snapshot remembers a single transaction id here, so that one commit of another is as many as a thousand.
+A snapshot remembers a single transaction id here, so that one commit of another is as many as a
+thousand.
 """
 
 from __future__ import annotations
@@ -50,7 +52,9 @@ def others(store: Store) -> Any:
     log = open_log(store, "others")
     log.commit(log.newest(), Changes("WRITE", adds=[AddAction(path="others.split", size=1)]))
     log.maintenance.checkpointer.write(log.newest())
-    now = RetentionPolicy(log_ms=0, state_ms=0, checkpoint_ms=0, manifest_ms=0, versions=0, state_versions=0)
+    now = RetentionPolicy(
+        log_ms=0, state_ms=0, checkpoint_ms=0, manifest_ms=0, versions=0, state_versions=0
+    )
     steward = Cleaner(store, log.bases, now_ms=lambda: 1 << 60)
     return "deleted", len(steward.run(steward.plan(now)).deleted)
 
@@ -70,7 +74,9 @@ def check(content: Content, results: Mapping[str, Any]) -> str | None:
     return None
 
 
-def explored(actor: Callable[[Store], Any], start: Content, *, faults: int, stop_at_first: bool = False) -> Exploration:
+def explored(
+    actor: Callable[[Store], Any], start: Content, *, faults: int, stop_at_first: bool = False
+) -> Exploration:
     return explore(
         {"slow": actor, "others": others},
         check,
@@ -82,7 +88,9 @@ def explored(actor: Callable[[Store], Any], start: Content, *, faults: int, stop
 
 @pytest.mark.parametrize("faults", [0, 1])
 @pytest.mark.parametrize("actor", [slow, rewriter], ids=["append", "rewrite"])
-def test_a_writer_that_stops_anywhere_deletes_nothing_that_is_named(actor: Callable[[Store], Any], faults: int) -> None:
+def test_a_writer_that_stops_anywhere_deletes_nothing_that_is_named(
+    actor: Callable[[Store], Any], faults: int
+) -> None:
     found = explored(actor, grown_table(), faults=faults)
     print(f"{found.states:,} states, {found.ends:,} ends")
     assert found.complete
@@ -90,7 +98,9 @@ def test_a_writer_that_stops_anywhere_deletes_nothing_that_is_named(actor: Calla
     assert found.violations == []
 
 
-def test_without_doubting_a_short_memory_r13_a_live_split_is_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_doubting_a_short_memory_r13_a_live_split_is_deleted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def remembered(self: Committer, newest: Any, candidate: Any) -> int | None:
         return candidate.number if candidate.txn_id in newest.header.recent_txn_ids else None
 
@@ -103,7 +113,9 @@ def test_without_doubting_a_short_memory_r13_a_live_split_is_deleted(monkeypatch
     assert explored(slow, grown_table(), faults=0, stop_at_first=True).violations
 
 
-def test_without_doubting_a_short_memory_r13_rows_stand_in_for_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_doubting_a_short_memory_r13_rows_stand_in_for_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Even where nothing is deleted, the writer is told that nothing was committed."""
 
     def remembered(self: Committer, newest: Any, candidate: Any) -> int | None:

@@ -1,5 +1,7 @@
-"""Every schedule of upkeep beside writers, over splits that hold rows: what remains is what some order of the verbs that were
-acknowledged would have left, no row is lost or doubled, and no live split is missing."""
+"""Every schedule of upkeep beside writers, over splits that hold rows: what remains is what some
+order of the verbs that were acknowledged would have left, no row is lost or doubled, and no live
+split is missing.
+"""
 
 from __future__ import annotations
 
@@ -52,13 +54,20 @@ EMPTY = pa.table({"path": []})
 
 
 def add(path: str, rows: Sequence[int], **more: Any) -> AddAction:
-    return AddAction(path=path, size=len(json.dumps(rows)), partition_values={"p": str(rows[0] % 2)}, **more)
+    return AddAction(
+        path=path, size=len(json.dumps(rows)), partition_values={"p": str(rows[0] % 2)}, **more
+    )
 
 
 def lived_in() -> Content:
-    """Version 1 had a split that version 2 replaced by those of now: even rows in one partition, odd ones in the other."""
+    """Version 1 had a split that version 2 replaced by those of now: even rows in one partition,
+    odd ones in the other.
+    """
     one = [add(path, rows) for path, rows in PAST.items()]
-    two = [*(RemoveAction(path=path) for path in PAST), *(add(path, rows) for path, rows in START.items())]
+    two = [
+        *(RemoveAction(path=path) for path in PAST),
+        *(add(path, rows) for path, rows in START.items()),
+    ]
     return content_of([one, two], {**PAST, **START})
 
 
@@ -77,7 +86,9 @@ def overwriter(store: Store) -> Any:
     log = open_log(store, "overwriter")
     read = log.newest()
     adds = [written(store, f"over-{row}.split", [row]) for row in REPLACED]
-    return log.commit(read, Changes(Operation.OVERWRITE, adds=adds, selected=every_file), keep_up=False).version
+    return log.commit(
+        read, Changes(Operation.OVERWRITE, adds=adds, selected=every_file), keep_up=False
+    ).version
 
 
 def merger(store: Store) -> Any:
@@ -113,7 +124,9 @@ def second_purger(store: Store) -> Any:
 
 def truncater(store: Store) -> Any:
     log = open_log(store, "truncater")
-    return truncate.run(truncate.plan(log, settings=RetentionSettings(manifest_hours=0)), log).status
+    return truncate.run(
+        truncate.plan(log, settings=RetentionSettings(manifest_hours=0)), log
+    ).status
 
 
 def tagger(store: Store) -> Any:
@@ -146,7 +159,9 @@ def check(content: Content, results: Mapping[str, Any]) -> str | None:
     wrong = unfounded(found, tuple(chain(*START.values())), EFFECTS, results)
     if wrong is not None:
         return wrong
-    if isinstance(results.get("reader"), list) and results["reader"] != sorted(chain(*PAST.values())):
+    if isinstance(results.get("reader"), list) and results["reader"] != sorted(
+        chain(*PAST.values())
+    ):
         return f"TORN: the reader saw {results['reader']}"
     return lost_tag(content, results) or failed(results, stewards=(*CLEANERS, "merger"))
 
@@ -161,7 +176,8 @@ def lost_tag(content: Content, results: Mapping[str, Any]) -> str | None:
     try:
         paths = log.at_version(1).all_files.column("path").to_pylist()
     except VersionNotFoundError as gone:
-        # No record in the log tells of a truncation; the tag then says that its version is gone (docs/how-to/change.md).
+        # No record in the log tells of a truncation; the tag then says that its version is gone
+        # (docs/how-to/change.md).
         return None if "truncater" in results else f"LOST: {gone}"
     return None if paths == [*PAST] and set(paths) <= set(content) else f"LOST: {paths}"
 
@@ -208,7 +224,9 @@ def test_two(actors: Actors) -> None:
     run(*actors)
 
 
-@pytest.mark.parametrize("actors", [(deleter, merger), (dropper, appender), (restorer, merger)], ids=names)
+@pytest.mark.parametrize(
+    "actors", [(deleter, merger), (dropper, appender), (restorer, merger)], ids=names
+)
 def test_two_and_a_fault(actors: Actors) -> None:
     run(*actors, faults=1)
 

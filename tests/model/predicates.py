@@ -1,4 +1,6 @@
-"""Random values, rows and predicates over every type that can be compared, chosen to collide at the hard places."""
+"""Random values, rows and predicates over every type that can be compared, chosen to collide at the
+hard places.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,13 @@ TYPES: dict[str, pa.DataType] = {
     "at local": pa.timestamp("us"),
 }
 LETTERS = "ab%_\\'\x00\x7fé\u07ff\u0800\ud7ff\ue000\ufffd\uffff\U00010000\U0010fffe\U0010ffff"
-DAYS = [dt.date(1, 1, 1), dt.date(1969, 12, 31), dt.date(1970, 1, 1), dt.date(2024, 2, 29), dt.date(9999, 12, 31)]
+DAYS = [
+    dt.date(1, 1, 1),
+    dt.date(1969, 12, 31),
+    dt.date(1970, 1, 1),
+    dt.date(2024, 2, 29),
+    dt.date(9999, 12, 31),
+]
 MOMENTS = [
     dt.datetime(1, 1, 1),
     dt.datetime(1582, 10, 15, 12),
@@ -57,7 +65,22 @@ MOMENTS = [
 ]
 ORDERED = "a\ud7ff\ue000\uffff\U00010000\U0010ffff"
 NAN = math.nan
-DOUBLES = [0.0, -0.0, 0.1, 1.5, -1.5, 30.0, 5e-324, 1.7976931348623157e308, math.inf, -math.inf, NAN, NAN, NAN, 1e-40]
+DOUBLES = [
+    0.0,
+    -0.0,
+    0.1,
+    1.5,
+    -1.5,
+    30.0,
+    5e-324,
+    1.7976931348623157e308,
+    math.inf,
+    -math.inf,
+    NAN,
+    NAN,
+    NAN,
+    1e-40,
+]
 _EPOCH = dt.datetime(1970, 1, 1)
 
 
@@ -68,10 +91,16 @@ def mostly(known: list[Any], other: st.SearchStrategy[Any]) -> st.SearchStrategy
 
 
 def texts(max_size: int = 45) -> st.SearchStrategy[str]:
-    """Texts with long common beginnings, of characters whose order differs between UTF-8 and UTF-16."""
+    """Texts with long common beginnings, of characters whose order differs between UTF-8 and
+    UTF-16.
+    """
     stem = st.sampled_from(["a" * 30, "a" * 31, "a" * 32, "a", "\U0010ffff" * 3, "\ud7ff" * 2])
-    long = st.builds(lambda a, b: (a + b)[:max_size], stem, st.text(ORDERED, min_size=1, max_size=3))
-    short = st.sampled_from(["", "9", "10", "95", "b", "\uffff", "\U00010000", "a" * 32, "a\uffff", "a\U00010000"])
+    long = st.builds(
+        lambda a, b: (a + b)[:max_size], stem, st.text(ORDERED, min_size=1, max_size=3)
+    )
+    short = st.sampled_from(
+        ["", "9", "10", "95", "b", "\uffff", "\U00010000", "a" * 32, "a\uffff", "a\U00010000"]
+    )
     return st.one_of(long, long, short, st.text(LETTERS, max_size=5))
 
 
@@ -127,16 +156,26 @@ def values(name: str) -> st.SearchStrategy[Any]:
 
 
 def literals(name: str) -> st.SearchStrategy[Any]:
-    """Values to compare a column with: of its own type, and of every other kind that can be compared with it."""
+    """Values to compare a column with: of its own type, and of every other kind that can be
+    compared with it.
+    """
     arrow = TYPES[name]
     own = values(name)
     if pa.types.is_integer(arrow) or pa.types.is_floating(arrow) or pa.types.is_decimal(arrow):
         fine = st.decimals(allow_nan=False, allow_infinity=False, places=3)
         numbers = integers(8) | integers(64) | st.integers(-(10**40), 10**40) | doubles() | fine
-        return own | numbers | st.sampled_from(["1", "-0.5", "1e3", "170141183460469231731687303715884105728"])
+        return (
+            own
+            | numbers
+            | st.sampled_from(["1", "-0.5", "1e3", "170141183460469231731687303715884105728"])
+        )
     if pa.types.is_temporal(arrow):
-        written = st.sampled_from(["1969-12-31", "2024-02-29 13:30:00.000001", "2024-02-29T15:30:00+02:00"])
-        return own | days() | moments() | moments().map(lambda m: m.replace(tzinfo=dt.UTC)) | written
+        written = st.sampled_from(
+            ["1969-12-31", "2024-02-29 13:30:00.000001", "2024-02-29T15:30:00+02:00"]
+        )
+        return (
+            own | days() | moments() | moments().map(lambda m: m.replace(tzinfo=dt.UTC)) | written
+        )
     if name == "flag":
         return own | st.sampled_from(["true", "FALSE"])
     return own | texts(max_size=5) if name == "raw" else own
@@ -144,7 +183,9 @@ def literals(name: str) -> st.SearchStrategy[Any]:
 
 @dataclass(frozen=True)
 class Pool:
-    """A few values and literals of each column: rows and predicates choose among them, so that they meet."""
+    """A few values and literals of each column: rows and predicates choose among them, so that they
+    meet.
+    """
 
     values: dict[str, list[Any]]
     literals: dict[str, list[Any]]
@@ -171,12 +212,18 @@ _PATTERN = ["%", "_", "a", "\\\\", "\\%", "\\_", "é", "\U0010ffff", "a" * 31, "
 
 def _grow(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     several = st.lists(inner, min_size=2, max_size=3)
-    return st.tuples(st.just("and"), several) | st.tuples(st.just("or"), several) | st.tuples(st.just("not"), inner)
+    return (
+        st.tuples(st.just("and"), several)
+        | st.tuples(st.just("or"), several)
+        | st.tuples(st.just("not"), inner)
+    )
 
 
 SMALL_TREES: st.SearchStrategy[Any] = st.recursive(_CHOICES, _grow, max_leaves=3)
 TREES: st.SearchStrategy[Any] = st.recursive(_CHOICES, _grow, max_leaves=8)
-"""Shapes of trees; `predicate_of` fills in columns and literals. Drawing shapes is quick, drawing strategies is not."""
+"""Shapes of trees; `predicate_of` fills in columns and literals. Drawing shapes is quick, drawing
+strategies is not.
+"""
 
 
 def predicate_of(shape: Any, pool: Pool) -> Predicate:

@@ -1,8 +1,10 @@
-"""Random programs of what changes rows and columns, against a plain dict of rows: each version, answer and change feed.
+"""Random programs of what changes rows and columns, against a plain dict of rows: each version,
+answer and change feed.
 
-`make programs PROGRAMS=2000 SEED=1` plays the programs of so many seeds, one after the other, and says what it found. Each
-ends with a line of JSON in `bench/results/programs-<seed>.jsonl`; started again, it goes on where it was stopped. What it
-finds, it finds again by `PROGRAMS=1` and the seed that the line names.
+`make programs PROGRAMS=2000 SEED=1` plays the programs of so many seeds, one after the other, and
+says what it found. Each ends with a line of JSON in `bench/results/programs-<seed>.jsonl`; started
+again, it goes on where it was stopped. What it finds, it finds again by `PROGRAMS=1` and the seed
+that the line names.
 """
 
 from __future__ import annotations
@@ -57,7 +59,9 @@ class Program:
         }
         columns = ["day"] if self.partitioned else []
         options |= {**TEXT, "retention.column": "ts", "retention.period": "30 days"}
-        self.table = Table.create(str(folder / f"t{seed}"), schema=SCHEMA, partition_columns=columns, options=options)
+        self.table = Table.create(
+            str(folder / f"t{seed}"), schema=SCHEMA, partition_columns=columns, options=options
+        )
         self.content: Content = {}
         self.versions: dict[int, Content] = {0: {}}
         self.shape = Shape()
@@ -111,7 +115,11 @@ class Program:
             where=where,
         )
         changed = {
-            i: {**row, "level": (row["level"] or "none").lower(), "message": f"{row['message']} seen"}
+            i: {
+                **row,
+                "level": (row["level"] or "none").lower(),
+                "message": f"{row['message']} seen",
+            }
             for i, row in self.content.items()
             if match(row)
         }
@@ -120,8 +128,13 @@ class Program:
         self.keep()
 
     def upsert(self) -> None:
-        known = self.random.sample(sorted(self.content), min(len(self.content), self.random.randint(0, 8)))
-        new = {i: self.row(i) for i in [*known, *(self.new_id() for _ in range(self.random.randint(0, 5)))]}
+        known = self.random.sample(
+            sorted(self.content), min(len(self.content), self.random.randint(0, 8))
+        )
+        new = {
+            i: self.row(i)
+            for i in [*known, *(self.new_id() for _ in range(self.random.randint(0, 5)))]
+        }
         if not new:
             return
         matched = self.random.choice(["update", "update", "ignore", "delete"])
@@ -179,7 +192,9 @@ class Program:
 
     def expire(self) -> None:
         edge = self.random.randint(0, max(self.next_id, 1))
-        gone = [i for i, row in self.content.items() if row["ts"] < BEGIN + dt.timedelta(hours=edge)]
+        gone = [
+            i for i, row in self.content.items() if row["ts"] < BEGIN + dt.timedelta(hours=edge)
+        ]
         report = self.table.expire(now=BEGIN + dt.timedelta(hours=edge, days=30))
         assert report.deleted_rows in (len(gone), None)
         self.content = {i: row for i, row in self.content.items() if i not in gone}
@@ -188,7 +203,9 @@ class Program:
     def reindex(self) -> None:
         column = self.random.choice([self.shape.level, "message"])
         self.table.reindex(
-            {column: "text"} if column == "message" else {column: self.random.choice(["text", "string", "none"])}
+            {column: "text"}
+            if column == "message"
+            else {column: self.random.choice(["text", "string", "none"])}
         )
         self.keep()
 
@@ -207,7 +224,8 @@ class Program:
             self.table.alter.drop_columns([self.shape.extra])
             self.shape = self.shape._replace(extra=None)
             self.content = {
-                i: {name: value for name, value in row.items() if name != "extra"} for i, row in self.content.items()
+                i: {name: value for name, value in row.items() if name != "extra"}
+                for i, row in self.content.items()
             }
         self.keep()
 
@@ -235,7 +253,9 @@ class Program:
         self.table = Table.open(self.table.path)
         self.keep()
         stays = {*self.tags.values(), self.table.version}
-        self.versions = {version: content for version, content in self.versions.items() if version in stays}
+        self.versions = {
+            version: content for version, content in self.versions.items() if version in stays
+        }
         self.feed_from = self.table.version
 
     def erase(self) -> None:
@@ -248,24 +268,33 @@ class Program:
         self.table = Table.open(self.table.path)
         self.keep()
         stays = {*self.tags.values(), self.table.version}
-        self.versions = {version: content for version, content in self.versions.items() if version in stays}
+        self.versions = {
+            version: content for version, content in self.versions.items() if version in stays
+        }
         self.feed_from = self.table.version
 
     # -- rows and conditions
 
     def written(self, act: Callable[[Table], Any]) -> Any:
-        """A change, often through a handle that has not seen the last versions; if they are in its way, through a new one."""
+        """A change, often through a handle that has not seen the last versions; if they are in its
+        way, through a new one.
+        """
         old, self.old = self.old, self.table.refresh()
         if old is not None and old.schema == self.table.schema and self.random.random() < 0.5:
             try:
                 return act(old)
-            except (ConflictError, VersionNotFoundError):  # an erasure deletes the manifests of what was read
+            except (
+                ConflictError,
+                VersionNotFoundError,
+            ):  # an erasure deletes the manifests of what was read
                 assert self.table.refresh().version == self.table.version, self.told
         return act(self.table)
 
     def frame(self, rows: list[dict[str, Any]]) -> pa.Table:
         """Rows under the names that columns have now."""
-        return pa.Table.from_pylist([self.named(row, self.shape) for row in rows], self.table.schema)
+        return pa.Table.from_pylist(
+            [self.named(row, self.shape) for row in rows], self.table.schema
+        )
 
     @staticmethod
     def named(row: dict[str, Any], shape: Shape) -> dict[str, Any]:
@@ -285,7 +314,11 @@ class Program:
             "message": f"{words} n{number}",
         }
         made["ts"] = BEGIN + dt.timedelta(hours=number)
-        return {**made, "extra": self.random.choice([None, number])} if self.shape.extra is not None else made
+        return (
+            {**made, "extra": self.random.choice([None, number])}
+            if self.shape.extra is not None
+            else made
+        )
 
     def condition(self) -> tuple[str, Any]:
         low = self.random.randint(0, max(self.next_id, 1))
@@ -295,7 +328,10 @@ class Program:
             [
                 (f"id >= {low} AND id < {high}", lambda row: low <= row["id"] < high),
                 (f"{self.shape.level} = '{level}'", lambda row: row["level"] == level),
-                (f"{self.shape.level} IS NULL OR id = {low}", lambda row: row["level"] is None or row["id"] == low),
+                (
+                    f"{self.shape.level} IS NULL OR id = {low}",
+                    lambda row: row["level"] is None or row["id"] == low,
+                ),
                 (f"day = 1 AND id < {high}", lambda row: row["day"] == 1 and row["id"] < high),
             ]
         )
@@ -325,16 +361,28 @@ class Program:
         best = table.search(f"message:{word}", limit=5, columns=["id"]).column("id").to_pylist()
         assert len(best) == min(5, len(having))
         assert set(best) <= having, self.told
-        assert set(table.search(f"message:{word}", columns=["id"]).column("id").to_pylist()) == having
+        assert (
+            set(table.search(f"message:{word}", columns=["id"]).column("id").to_pylist()) == having
+        )
         where, match = self.condition()
         wanted = sorted(i for i, row in self.content.items() if match(row))
         assert table.count(where=where) == len(wanted)
-        assert sorted(table.scan(where=where, columns=["id"]).read_all().column("id").to_pylist()) == wanted
-        first = table.search(f"message:{word}", limit=2, order_by="id", columns=["id"]).column("id").to_pylist()
+        assert (
+            sorted(table.scan(where=where, columns=["id"]).read_all().column("id").to_pylist())
+            == wanted
+        )
+        first = (
+            table.search(f"message:{word}", limit=2, order_by="id", columns=["id"])
+            .column("id")
+            .to_pylist()
+        )
         assert first == sorted(having)[:2]
         self.check_pages(table, f"message:{word}", having)
         numbers = table.aggregate({"low": {"min": {"field": "id"}}}).to_pylist()[0]
-        assert (numbers["count"], numbers["low"]) == (len(self.content), min(self.content, default=None))
+        assert (numbers["count"], numbers["low"]) == (
+            len(self.content),
+            min(self.content, default=None),
+        )
 
     def check_pages(self, table: Table, query: str, having: set[int]) -> None:
         found: list[int] = []
@@ -342,7 +390,9 @@ class Program:
         order = self.random.choice([None, "id", f"{self.shape.level} desc"])
         while token is not None or not found:
             size = self.random.randint(1, 40)
-            page = table.search_page(query, limit=size, order_by=order, columns=["id"], search_after=token)
+            page = table.search_page(
+                query, limit=size, order_by=order, columns=["id"], search_after=token
+            )
             found += page.rows.column("id").to_pylist()
             token = page.next
             if not having:
@@ -353,20 +403,35 @@ class Program:
         path = self.table.path
         for version in self.random.sample(sorted(self.versions), min(3, len(self.versions))):
             names = [name for name, tagged in self.tags.items() if tagged == version]
-            rows = Table.open(path, version=names[0] if names else version).scan().read_all().to_pylist()
-            expected_rows = {i: self.named(row, self.shapes[version]) for i, row in self.versions[version].items()}
+            rows = (
+                Table.open(path, version=names[0] if names else version)
+                .scan()
+                .read_all()
+                .to_pylist()
+            )
+            expected_rows = {
+                i: self.named(row, self.shapes[version])
+                for i, row in self.versions[version].items()
+            }
             assert {row["id"]: row for row in rows} == expected_rows, (version, self.told)
         told = [name if name != "level" else self.shape.level for name in SCHEMA.names]
         start = self.versions[self.feed_from] if self.feed_from else {}
-        before: Counter[str] = Counter(repr([row[name] for name in SCHEMA.names]) for row in start.values())
+        before: Counter[str] = Counter(
+            repr([row[name] for name in SCHEMA.names]) for row in start.values()
+        )
         for version in sorted(v for v in self.versions if not self.feed_from or v > self.feed_from):
             for change in self.table.changes(version, version).read_all().to_pylist():
                 row = repr([change[name] for name in told])
                 before[row] += 1 if change["_change_type"] in ("insert", "update_postimage") else -1
-            expected = Counter(repr([row[name] for name in SCHEMA.names]) for row in self.versions[version].values())
+            expected = Counter(
+                repr([row[name] for name in SCHEMA.names])
+                for row in self.versions[version].values()
+            )
             assert +before == expected, (version, self.told)
         # A restoration may lead into the midst of a reindexing, which is no damage.
-        findings = [f for f in self.table.verify(full=True).findings if "It was decided" not in f.message]
+        findings = [
+            f for f in self.table.verify(full=True).findings if "It was decided" not in f.message
+        ]
         assert findings == [], self.told
 
 
@@ -394,7 +459,9 @@ STEPS = (
 
 
 def played(seed: int, steps: int) -> dict[str, Any]:
-    """One program in a folder of its own: what it did, how long it took, and the error that ended it, if one did."""
+    """One program in a folder of its own: what it did, how long it took, and the error that ended
+    it, if one did.
+    """
     begun = time.process_time()
     error, program = None, None
     with tempfile.TemporaryDirectory(prefix="programs-") as folder:
@@ -406,7 +473,12 @@ def played(seed: int, steps: int) -> dict[str, Any]:
         if program is not None:
             CHECKPOINTS.settle(program.table.path)
     told = program.told if program is not None else []
-    return {"seed": seed, "steps": told, "error": error, "cpu_s": round(time.process_time() - begun, 2)}
+    return {
+        "seed": seed,
+        "steps": told,
+        "error": error,
+        "cpu_s": round(time.process_time() - begun, 2),
+    }
 
 
 def main() -> int:
@@ -418,7 +490,11 @@ def main() -> int:
     asked = parser.parse_args()
     RESULTS.mkdir(parents=True, exist_ok=True)
     path = RESULTS / f"programs-{asked.seed}.jsonl"
-    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() and asked.programs > 1 else []
+    lines = (
+        [json.loads(line) for line in path.read_text().splitlines()]
+        if path.exists() and asked.programs > 1
+        else []
+    )
     done = {line["seed"] for line in lines}
     with path.open("a") as log:
         for seed in range(asked.seed, asked.seed + asked.programs):
@@ -431,7 +507,9 @@ def main() -> int:
     steps = Counter(step for line in lines for step in line["steps"])
     wrong = [line["seed"] for line in lines if line["error"]]
     seconds = sum(line["cpu_s"] for line in lines)
-    print(f"{len(lines):,} programs, {steps.total():,} steps, {seconds:,.0f} s of CPU: {dict(steps.most_common())}")
+    print(
+        f"{len(lines):,} programs, {steps.total():,} steps, {seconds:,.0f} s of CPU: {dict(steps.most_common())}"
+    )
     print(f"{len(wrong)} ended with an error{f': seeds {wrong}' if wrong else ''}")
     return 1 if wrong else 0
 

@@ -1,7 +1,7 @@
 """Random rows, and random queries each with a slow, obvious meaning: a Python function of one row.
 
-Nothing here comes from the package. The text of a query goes through the real parser; its meaning is written out beside
-it, in the plainest way there is.
+Nothing here comes from the package. The text of a query goes through the real parser; its meaning
+is written out beside it, in the plainest way there is.
 """
 
 from __future__ import annotations
@@ -24,8 +24,32 @@ Row = dict[str, Any]
 Meaning = Callable[[Row], bool]
 Case = tuple[str, Meaning]
 
-WORDS = ["a", "b", "ab", "abc", "time", "timeout", "timer", "error", "x1", "éa", "foo", "bar", "longlonglong", "2024"]
-LEVELS = ["ERROR", "WARN", "error", "", "two words", "a-very-long-level-name", "a-very-long-level-none", "日本"]
+WORDS = [
+    "a",
+    "b",
+    "ab",
+    "abc",
+    "time",
+    "timeout",
+    "timer",
+    "error",
+    "x1",
+    "éa",
+    "foo",
+    "bar",
+    "longlonglong",
+    "2024",
+]
+LEVELS = [
+    "ERROR",
+    "WARN",
+    "error",
+    "",
+    "two words",
+    "a-very-long-level-name",
+    "a-very-long-level-none",
+    "日本",
+]
 NETS = [
     "10.0.0.1",
     "10.0.0.2",
@@ -82,7 +106,8 @@ RECORD = {"bare": "basic"}
 
 def make_rows(rng: random.Random, count: int) -> list[Row]:
     return [
-        {name: None if rng.random() < 0.1 else value for name, value in _full_row(rng).items()} for _ in range(count)
+        {name: None if rng.random() < 0.1 else value for name, value in _full_row(rng).items()}
+        for _ in range(count)
     ]
 
 
@@ -114,12 +139,29 @@ def _full_row(rng: random.Random) -> Row:
 
 
 def _json_text(rng: random.Random) -> str:
-    leaf = [1, 1.0, 2.5, -3, True, False, None, "abc", "foo bar", "1", "true", "2024-01-01T00:00:00Z", "longlonglong x"]
+    leaf = [
+        1,
+        1.0,
+        2.5,
+        -3,
+        True,
+        False,
+        None,
+        "abc",
+        "foo bar",
+        "1",
+        "true",
+        "2024-01-01T00:00:00Z",
+        "longlonglong x",
+    ]
 
     def value(depth: int) -> Any:
         pick = rng.random()
         if depth and pick < 0.4:
-            return {rng.choice(["a", "b", "c.d", ""]): value(depth - 1) for _ in range(rng.randint(0, 3))}
+            return {
+                rng.choice(["a", "b", "c.d", ""]): value(depth - 1)
+                for _ in range(rng.randint(0, 3))
+            }
         if depth and pick < 0.6:
             return [value(depth - 1) for _ in range(rng.randint(0, 3))]
         return rng.choice(leaf)
@@ -146,19 +188,26 @@ SPLITTERS: dict[str, Callable[[str], list[str]]] = {
 
 
 def phrase_at(found: list[str], wanted: Sequence[Callable[[str], bool]]) -> bool:
-    return any(all(test(found[at + i]) for i, test in enumerate(wanted)) for at in range(len(found) - len(wanted) + 1))
+    return any(
+        all(test(found[at + i]) for i, test in enumerate(wanted))
+        for at in range(len(found) - len(wanted) + 1)
+    )
 
 
 def phrase_near(found: list[str], wanted: list[str], slop: int) -> bool:
     for places in itertools.permutations(range(len(found)), len(wanted)):
         shifted = [p - i for i, p in enumerate(places)]
-        if max(shifted) - min(shifted) <= slop and all(found[p] == w for p, w in zip(places, wanted, strict=True)):
+        if max(shifted) - min(shifted) <= slop and all(
+            found[p] == w for p, w in zip(places, wanted, strict=True)
+        ):
             return True
     return False
 
 
 def like(pattern: str) -> Callable[[str], bool]:
-    expression = re.compile("".join({"*": ".*", "?": "."}.get(c, re.escape(c)) for c in pattern), re.DOTALL)
+    expression = re.compile(
+        "".join({"*": ".*", "?": "."}.get(c, re.escape(c)) for c in pattern), re.DOTALL
+    )
     return lambda text: expression.fullmatch(text) is not None
 
 
@@ -168,7 +217,9 @@ def distance(one: str, other: str) -> int:
     if not one or not other:
         return len(one) + len(other)
     best = min(
-        distance(one[1:], other) + 1, distance(one, other[1:]) + 1, distance(one[1:], other[1:]) + (one[0] != other[0])
+        distance(one[1:], other) + 1,
+        distance(one, other[1:]) + 1,
+        distance(one[1:], other[1:]) + (one[0] != other[0]),
     )
     if len(one) > 1 and len(other) > 1 and one[0] == other[1] and one[1] == other[0]:
         best = min(best, distance(one[2:], other[2:]) + 1)
@@ -246,7 +297,10 @@ def make_query(rng: random.Random, depth: int = 3) -> Case:
     if kind == "boost":
         return f"{texts[0]}^2.5", tests[0]
     if kind == "signs":
-        return f"+{texts[0]} {texts[1]} -{texts[-1]}", lambda row: tests[0](row) and not tests[-1](row)
+        return (
+            f"+{texts[0]} {texts[1]} -{texts[-1]}",
+            lambda row: tests[0](row) and not tests[-1](row),
+        )
     return (
         f"{texts[0]} AND {texts[1]} OR NOT {texts[-1]}",
         lambda row: (tests[0](row) and tests[1](row)) or not tests[-1](row),
@@ -269,7 +323,10 @@ def word_leaf(rng: random.Random) -> Case:
         )
         wanted = split(text)
     tests = [w.__eq__ for w in wanted]
-    return f"{column}:{quoted(text)}", lambda row: row[column] is not None and phrase_at(split(row[column]), tests)
+    return (
+        f"{column}:{quoted(text)}",
+        lambda row: row[column] is not None and phrase_at(split(row[column]), tests),
+    )
 
 
 def slop_leaf(rng: random.Random) -> Case:
@@ -277,7 +334,10 @@ def slop_leaf(rng: random.Random) -> Case:
     split, slop = SPLITTERS[column], rng.randint(1, 3)
     wanted = [rng.choice(WORDS) for _ in range(rng.randint(2, 3))]
     text = f"{column}:{quoted(' '.join(wanted))}~{slop}"
-    return text, lambda row: row[column] is not None and phrase_near(split(row[column]), wanted, slop)
+    return (
+        text,
+        lambda row: row[column] is not None and phrase_near(split(row[column]), wanted, slop),
+    )
 
 
 def wildcard_leaf(rng: random.Random) -> Case:
@@ -285,17 +345,27 @@ def wildcard_leaf(rng: random.Random) -> Case:
     word = rng.choice(LEVELS[:3] + LEVELS[5:7] if column in WHOLE else WORDS)
     at, end = sorted((rng.randint(0, len(word)), rng.randint(0, len(word))))
     pattern = rng.choice(
-        [word[:at] + "*", "*" + word[at:], word[:at] + "?" + word[at + 1 :], word[:at] + "*" + word[end:]]
+        [
+            word[:at] + "*",
+            "*" + word[at:],
+            word[:at] + "?" + word[at + 1 :],
+            word[:at] + "*" + word[end:],
+        ]
     )
     if not pattern.strip("*"):
         pattern = "?" + pattern
     split = SPLITTERS[column]
-    wanted = [like(p) for p in (pattern.lower() if column in ("message", "bare", "folded") else pattern,)]
+    wanted = [
+        like(p) for p in (pattern.lower() if column in ("message", "bare", "folded") else pattern,)
+    ]
     if column in ("message", "bare") and rng.random() < 0.3:
         first = rng.choice(WORDS)
         text, wanted = f"{column}:{first}-{pattern}", [first.__eq__, *wanted]
         return text, lambda row: row[column] is not None and phrase_at(split(row[column]), wanted)
-    return f"{column}:{pattern}", lambda row: row[column] is not None and phrase_at(split(row[column]), wanted)
+    return (
+        f"{column}:{pattern}",
+        lambda row: row[column] is not None and phrase_at(split(row[column]), wanted),
+    )
 
 
 def prefix_leaf(rng: random.Random) -> Case:
@@ -305,7 +375,10 @@ def prefix_leaf(rng: random.Random) -> Case:
     last = words[-1][: rng.randint(1, 4)]
     tests = [*(w.__eq__ for w in words[:-1]), lambda text: text.startswith(last)]
     text = quoted(" ".join([*words[:-1], last]))
-    return f"{column}:{text}*", lambda row: row[column] is not None and phrase_at(split(row[column]), tests)
+    return (
+        f"{column}:{text}*",
+        lambda row: row[column] is not None and phrase_at(split(row[column]), tests),
+    )
 
 
 def fuzzy_leaf(rng: random.Random) -> Case:
@@ -326,24 +399,39 @@ def fuzzy_leaf(rng: random.Random) -> Case:
     wanted, most = "".join(letters), rng.randint(0, 2)
 
     def near(text: str) -> bool:
-        return abs(len(text) - len(wanted)) <= most and (text == wanted or distance(text, wanted) <= most)
+        return abs(len(text) - len(wanted)) <= most and (
+            text == wanted or distance(text, wanted) <= most
+        )
 
-    return f"{column}:{wanted}~{most}", lambda row: row[column] is not None and any(map(near, split(row[column])))
+    return (
+        f"{column}:{wanted}~{most}",
+        lambda row: row[column] is not None and any(map(near, split(row[column]))),
+    )
 
 
 def cjk_leaf(rng: random.Random) -> Case:
     wanted = "".join(rng.choice(CJK) for _ in range(rng.randint(1, 4)))
     if rng.random() < 0.3:
         at = rng.randrange(len(wanted))
-        expression = re.compile(re.escape(wanted[:at].lower()) + "." + re.escape(wanted[at + 1 :].lower()))
+        expression = re.compile(
+            re.escape(wanted[:at].lower()) + "." + re.escape(wanted[at + 1 :].lower())
+        )
         pattern = wanted[:at] + "?" + wanted[at + 1 :]
-        return f"cjk:{pattern}", lambda row: row["cjk"] is not None and bool(expression.search(row["cjk"].lower()))
-    return f"cjk:{wanted}", lambda row: row["cjk"] is not None and wanted.lower() in row["cjk"].lower()
+        return (
+            f"cjk:{pattern}",
+            lambda row: row["cjk"] is not None and bool(expression.search(row["cjk"].lower())),
+        )
+    return (
+        f"cjk:{wanted}",
+        lambda row: row["cjk"] is not None and wanted.lower() in row["cjk"].lower(),
+    )
 
 
 def default_leaf(rng: random.Random) -> Case:
     word = rng.choice(WORDS)
-    return word, lambda row: any(row[c] is not None and (word in SPLITTERS[c](row[c])) for c in ("message", "bare"))
+    return word, lambda row: any(
+        row[c] is not None and (word in SPLITTERS[c](row[c])) for c in ("message", "bare")
+    )
 
 
 def set_leaf(rng: random.Random) -> Case:
@@ -354,14 +442,19 @@ def set_leaf(rng: random.Random) -> Case:
     if column == "ip":
         nets = rng.sample(NETS[:-1], 2)
         wanted = [address(n) for n in nets]
-        return f"ip:IN [{' '.join(nets)}]", lambda row: row["ip"] is not None and address(row["ip"]) in wanted
+        return (
+            f"ip:IN [{' '.join(nets)}]",
+            lambda row: row["ip"] is not None and address(row["ip"]) in wanted,
+        )
     texts = rng.sample(WORDS if column == "message" else LEVELS, 2)
     split = SPLITTERS[column]
     tests = [[w.__eq__ for w in split(text)] for text in texts]
     shown = " ".join(quoted(t) for t in texts)
     return (
         f"{column}:IN [{shown}]",
-        lambda row: row[column] is not None and any(phrase_at(split(row[column]), t) for t in tests),
+        lambda row: (
+            row[column] is not None and any(phrase_at(split(row[column]), t) for t in tests)
+        ),
     )
 
 
@@ -386,7 +479,10 @@ def ip_leaf(rng: random.Random) -> Case:
     kind = rng.choice(["one", "net", "octets", "range"])
     if kind == "one":
         wanted = rng.choice(NETS[:-1])
-        return f"ip:{wanted}", lambda row: row["ip"] is not None and address(row["ip"]) == address(wanted)
+        return (
+            f"ip:{wanted}",
+            lambda row: row["ip"] is not None and address(row["ip"]) == address(wanted),
+        )
     if kind == "net":
         text, low, high = rng.choice(
             [
@@ -446,14 +542,23 @@ def range_leaf(rng: random.Random) -> Case:
     if shape == "equal" and column in values:
         return f"{column}:{low_text}", lambda row: row[column] is not None and row[column] == low
     if shape in ("above", "equal"):
-        return f"{column}:>{low_text}", lambda row: row[column] is not None and greater(value_of(row), low)
+        return (
+            f"{column}:>{low_text}",
+            lambda row: row[column] is not None and greater(value_of(row), low),
+        )
     if shape == "below":
-        return f"{column}:<={high_text}", lambda row: row[column] is not None and not greater(value_of(row), high)
+        return (
+            f"{column}:<={high_text}",
+            lambda row: row[column] is not None and not greater(value_of(row), high),
+        )
     return (
         f"{column}:[{low_text} TO {high_text}}}",
         lambda row: (
             row[column] is not None
-            and ((value_of(row) == low or greater(value_of(row), low)) and greater(high, value_of(row)))
+            and (
+                (value_of(row) == low or greater(value_of(row), low))
+                and greater(high, value_of(row))
+            )
         ),
     )
 
@@ -523,12 +628,18 @@ def regex_leaf(rng: random.Random) -> Case:
     text, test = rng.choice(REGEXES)
     if column == "cjk":
         inside = re.compile(rng.choice(["京.", "[東京]都", "a(b|語)", "b{2}"]))
-        return f"cjk:/{inside.pattern}/", lambda row: row["cjk"] is not None and bool(inside.search(row["cjk"].lower()))
+        return (
+            f"cjk:/{inside.pattern}/",
+            lambda row: row["cjk"] is not None and bool(inside.search(row["cjk"].lower())),
+        )
     if column in ("level", "plain", "hashed"):
         pattern = rng.choice(["ERR.*", ".*", "(?i)err.*", "[a-z].*level.*"])
         text, test = f"/{pattern}/", _whole(pattern)
     split = SPLITTERS[column]
-    return f"{column}:{text}", lambda row: row[column] is not None and any(map(test, split(row[column])))
+    return (
+        f"{column}:{text}",
+        lambda row: row[column] is not None and any(map(test, split(row[column]))),
+    )
 
 
 def _whole(pattern: str) -> Callable[[str], bool]:

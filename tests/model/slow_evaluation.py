@@ -1,4 +1,6 @@
-"""The obvious evaluator: one row at a time, exact arithmetic, nothing shared with the one that ships."""
+"""The obvious evaluator: one row at a time, exact arithmetic, nothing shared with the one that
+ships.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A table against a plain dictionary: random verbs, random crashes, and at every moment the same content."""
+"""A table against a plain dictionary: random verbs, random crashes, and at every moment the same
+content.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ class LogMachine(RuleBasedStateMachine):
     @rule()
     def overwrite(self) -> None:
         name = self.fresh()
-        self.table.handle.commit(Changes(Operation.OVERWRITE, adds=[split(name)], selected=lambda s: s.all_files))
+        self.table.handle.commit(
+            Changes(Operation.OVERWRITE, adds=[split(name)], selected=lambda s: s.all_files)
+        )
         self.live = {name}
         self.landed()
 
@@ -107,10 +111,14 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(k=st.integers(1, 6), effect=st.sampled_from(EFFECTS + PUT_EFFECTS))
     def crash(self, k: int, effect: Effect) -> None:
-        """A process whose k-th storage call goes wrong; afterwards another one looks at what is there."""
+        """A process whose k-th storage call goes wrong; afterwards another one looks at what is
+        there.
+        """
         name = self.fresh()
         verb = "put_if_absent" if effect in PUT_EFFECTS else None
-        faulty = FaultyStore(self.store, [Fault(verb, at=1 if verb else k, effect=effect, times=1 if verb else 99)])
+        faulty = FaultyStore(
+            self.store, [Fault(verb, at=1 if verb else k, effect=effect, times=1 if verb else 99)]
+        )
         told: Any = None
         try:
             log = log_on(faulty, attempts=2)
@@ -153,5 +161,8 @@ class LogMachine(RuleBasedStateMachine):
 
 TestLogMachine = LogMachine.TestCase
 TestLogMachine.settings = settings(
-    max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=40,
+    stateful_step_count=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )

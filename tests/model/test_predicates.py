@@ -9,7 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indextables.model.predicate import Column, TextMatch, bind, evaluate, parse
-from tests.model.predicates import ROWS, SMALL_TREES, TREES, TYPES, pools, predicate_of, rows_of, table_of
+from tests.model.predicates import (
+    ROWS,
+    SMALL_TREES,
+    TREES,
+    TYPES,
+    pools,
+    predicate_of,
+    rows_of,
+    table_of,
+)
 from tests.model.slow_evaluation import holds
 
 NAMES = tuple(sorted(TYPES))

@@ -1,4 +1,6 @@
-"""Any text at all: the parser answers with a tree or with `QuerySyntaxError` that points into the text."""
+"""Any text at all: the parser answers with a tree or with `QuerySyntaxError` that points into the
+text.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from indextables.splits.query.on_rows import scan_mask
 from indextables.splits.query.parser import parse
 from tests.model import search_oracle as oracle
 
-SETTINGS = IndexingSettings(typemap=oracle.TYPEMAP, tokenizer=oracle.TOKENIZER, nonindexed=("plain",))
+SETTINGS = IndexingSettings(
+    typemap=oracle.TYPEMAP, tokenizer=oracle.TOKENIZER, nonindexed=("plain",)
+)
 MAPPING = DocMapping.from_settings(oracle.SCHEMA, SETTINGS)
 FIELDS = QueryFields(oracle.SCHEMA, MAPPING, ("message", "n"))
 NO_ROWS = pa.Table.from_pylist([], schema=oracle.SCHEMA)
@@ -66,7 +70,17 @@ PIECES = [
         "\x00",
     ],
     *[f"{name}:" for name in oracle.SCHEMA.names],
-    *["js.a.b:", "js.c\\.d:", "nothing:", "\ud800", "東", "\U0001f600", "_", "1e400", "99999999999999999999"],
+    *[
+        "js.a.b:",
+        "js.c\\.d:",
+        "nothing:",
+        "\ud800",
+        "東",
+        "\U0001f600",
+        "_",
+        "1e400",
+        "99999999999999999999",
+    ],
 ]
 
 

@@ -1,4 +1,6 @@
-"""A part of the random programs of `tests.model.row_programs`: a few, and 2,000 among the slow suites."""
+"""A part of the random programs of `tests.model.row_programs`: a few, and 2,000 among the slow
+suites.
+"""
 
 from __future__ import annotations
 

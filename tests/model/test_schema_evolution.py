@@ -1,4 +1,6 @@
-"""Random programs of changing columns and rows, against plain lists of rows: every version, by scan, search and count."""
+"""Random programs of changing columns and rows, against plain lists of rows: every version, by
+scan, search and count.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ WIDER = {"int": "long", "float": "double"}
 
 @dataclass
 class Field:
-    """A column: what it is called now, and its kind; `inside` are the names of a struct's fields, by what they mean."""
+    """A column: what it is called now, and its kind; `inside` are the names of a struct's fields,
+    by what they mean.
+    """
 
     number: int
     name: str
@@ -59,11 +63,15 @@ class Naive:
             return " ".join(dice.choices(WORDS, k=2))
         if one.kind == "string":
             return dice.choice(WORDS)
-        return {meaning: dice.choice(WORDS) if meaning != "n" else dice.randrange(9) for _, meaning in one.inside}
+        return {
+            meaning: dice.choice(WORDS) if meaning != "n" else dice.randrange(9)
+            for _, meaning in one.inside
+        }
 
     def shown(self) -> list[dict[str, Any]]:
         return [
-            {one.name: self.seen(one, row.get(one.number, one.default)) for one in self.fields} for row in self.rows
+            {one.name: self.seen(one, row.get(one.number, one.default)) for one in self.fields}
+            for row in self.rows
         ]
 
     def seen(self, one: Field, value: Any) -> Any:
@@ -74,7 +82,9 @@ class Naive:
     def arrow_type(self, one: Field) -> pa.DataType:
         if one.kind != "struct":
             return TYPES[one.kind]
-        return pa.struct([(name, pa.int32() if meaning == "n" else pa.string()) for name, meaning in one.inside])
+        return pa.struct(
+            [(name, pa.int32() if meaning == "n" else pa.string()) for name, meaning in one.inside]
+        )
 
 
 class Program:
@@ -82,20 +92,37 @@ class Program:
 
     def __init__(self, path: Path, seed: int) -> None:
         self.dice = random.Random(seed)
-        first = [Field(0, "id", "int"), Field(1, "a", "text"), Field(2, "b", "string"), Field(3, "c", "float")]
+        first = [
+            Field(0, "id", "int"),
+            Field(1, "a", "text"),
+            Field(2, "b", "string"),
+            Field(3, "c", "float"),
+        ]
         first.append(Field(4, "d", "struct", inside=[["user", "user"], ["n", "n"]]))
         self.naive = Naive(self.dice, first)
         schema = pa.schema([(one.name, TYPES[one.kind]) for one in first])
         self.table = Table.create(
-            str(path), schema=schema, options={"indexing.typemap.a": "text", "indexing.typemap.d": "json"}
+            str(path),
+            schema=schema,
+            options={"indexing.typemap.a": "text", "indexing.typemap.d": "json"},
         )
         self.past: dict[int, tuple[list[Field], list[dict[str, Any]]]] = {}
 
     def run(self, steps: int) -> None:
         self.append()
         for _ in range(steps):
-            options = [self.append, self.append, self.rename, self.rename, self.drop, self.add, self.widen]
-            self.dice.choice([*options, self.reorder, self.merge, self.delete, self.nested, self.checkpoint])()
+            options = [
+                self.append,
+                self.append,
+                self.rename,
+                self.rename,
+                self.drop,
+                self.add,
+                self.widen,
+            ]
+            self.dice.choice(
+                [*options, self.reorder, self.merge, self.delete, self.nested, self.checkpoint]
+            )()
             if self.dice.random() < 0.3:
                 self.table = Table.open(self.table.path)
             self.check(self.table, self.naive.fields, self.naive.shown())
@@ -105,7 +132,11 @@ class Program:
         assert self.table.verify(full=True).healthy
 
     def pick(self, *kinds: str) -> Field | None:
-        chosen = [one for one in self.naive.fields if one.name != "id" and (not kinds or one.kind in kinds)]
+        chosen = [
+            one
+            for one in self.naive.fields
+            if one.name != "id" and (not kinds or one.kind in kinds)
+        ]
         return self.dice.choice(chosen) if chosen else None
 
     def free_name(self) -> str | None:
@@ -113,7 +144,10 @@ class Program:
         return self.dice.choice(left) if left else None
 
     def append(self) -> None:
-        naive, some = self.naive, [one for one in self.naive.fields if one.name == "id" or self.dice.random() < 0.8]
+        naive, some = (
+            self.naive,
+            [one for one in self.naive.fields if one.name == "id" or self.dice.random() < 0.8],
+        )
         rows = []
         for _ in range(self.dice.randint(1, 4)):
             row = {one.number: naive.value(one) for one in some}
@@ -122,7 +156,9 @@ class Program:
             rows.append(row)
         data = [{one.name: naive.seen(one, row[one.number]) for one in some} for row in rows]
         self.table.append(
-            pa.Table.from_pylist(data, schema=pa.schema([(one.name, naive.arrow_type(one)) for one in some]))
+            pa.Table.from_pylist(
+                data, schema=pa.schema([(one.name, naive.arrow_type(one)) for one in some])
+            )
         )
         missing = {one.number: one.default for one in naive.fields if one not in some}
         naive.rows += [{**row, **missing} for row in rows]
@@ -148,7 +184,9 @@ class Program:
             one.default = None if kind == "double" else self.naive.value(one)
         options = {f"indexing.typemap.{name}": kind} if kind in ("text", "string") else {}
         first = self.dice.random() < 0.3
-        self.table.alter.add_column(name, TYPES[kind], default=one.default, options=options, first=first)
+        self.table.alter.add_column(
+            name, TYPES[kind], default=one.default, options=options, first=first
+        )
         self.naive.fields.insert(0 if first else len(self.naive.fields), one)
 
     def widen(self) -> None:
@@ -201,7 +239,9 @@ class Program:
             values = [(row["id"], row[one.name]) for row in expected]
             if one.kind in ("text", "string"):
                 query = f"{one.name}:{word}"
-                self.same(table, query, [n for n, v in values if v is not None and word in v.split()])
+                self.same(
+                    table, query, [n for n, v in values if v is not None and word in v.split()]
+                )
             if one.kind == "struct":
                 for name, meaning in one.inside:
                     if meaning != "n":
@@ -210,14 +250,18 @@ class Program:
             if one.kind in ("int", "long", "float", "double"):
                 limit = self.dice.choice([v for _, v in values if v is not None] or [1])
                 condition = f"{one.name} >= {limit!r}{'D' if isinstance(limit, float) else ''}"
-                assert table.count(where=condition) == sum(1 for _, v in values if v is not None and v >= limit)
+                assert table.count(where=condition) == sum(
+                    1 for _, v in values if v is not None and v >= limit
+                )
             if one.kind != "struct":
                 keys = {v for _, v in values if v is not None}
                 counts = {row["k"]: row["count"] for row in self.counted(table, one)}
                 assert counts == {key: sum(1 for _, v in values if v == key) for key in keys}
 
     def counted(self, table: Table, one: Field) -> list[dict[str, Any]]:
-        return list(table.aggregate({"k": {"terms": {"field": one.name, "size": 1_000}}}).to_pylist())
+        return list(
+            table.aggregate({"k": {"terms": {"field": one.name, "size": 1_000}}}).to_pylist()
+        )
 
     def same(self, table: Table, query: str, ids: list[int]) -> None:
         assert sorted(table.search(query, columns=["id"]).column("id").to_pylist()) == ids, query

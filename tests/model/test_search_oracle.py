@@ -1,4 +1,6 @@
-"""A thousand random queries over random rows, against a slow and obvious evaluator: no difference is allowed."""
+"""A thousand random queries over random rows, against a slow and obvious evaluator: no difference
+is allowed.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def written(table: pa.Table, mapping: DocMapping, path: Path) -> SplitReader:
     """The same rows as a real split."""
     (made,) = (
         s.path.read_bytes()
-        for s in write_splits(table.to_batches(), table.schema, mapping, settings=SplitWriterSettings())
+        for s in write_splits(
+            table.to_batches(), table.schema, mapping, settings=SplitWriterSettings()
+        )
     )
     path.write_bytes(made)
     return open_file(path)
@@ -66,10 +70,14 @@ def test_every_query_finds_exactly_its_rows(seed: int, tmp_path: Path) -> None:
         shown = f"{text}\n  understood as {query}"
         assert find_rows(split, query).tolist() == expected, shown
         assert count_rows(split, query) == len(expected), shown
-        assert np.flatnonzero(scan_mask(query, table, split.mapping)).tolist() == expected, f"scan of {shown}"
+        assert np.flatnonzero(scan_mask(query, table, split.mapping)).tolist() == expected, (
+            f"scan of {shown}"
+        )
         implied = implied_predicate(query, split.mapping)
         if implied is not None:
-            assert predicate_mask(bind(implied, table.schema), table)[expected].all(), f"{implied} of {shown}"
+            assert predicate_mask(bind(implied, table.schema), table)[expected].all(), (
+                f"{implied} of {shown}"
+            )
             implications += 1
         assert parse(str(query), fields) == query == pickle.loads(pickle.dumps(query)), shown
     assert implications
@@ -88,6 +96,8 @@ def test_rows_read_from_the_bitset_are_the_rows_of_the_hits(seed: int, tmp_path:
             whole = opened.whole()
             if whole is not None and opened.hits is not None:
                 view = split.open_index([])
-                listed, marked = (IndexHits(view, split.path, max_listed=most).rows(whole) for most in (ROWS, 0))
+                listed, marked = (
+                    IndexHits(view, split.path, max_listed=most).rows(whole) for most in (ROWS, 0)
+                )
                 assert marked.tolist() == listed.tolist(), str(query)
                 compared += 1

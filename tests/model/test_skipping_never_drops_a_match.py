@@ -1,4 +1,6 @@
-"""Data skipping is safe: a file that holds a match is never ruled out, whatever the types, bounds and truncation."""
+"""Data skipping is safe: a file that holds a match is never ruled out, whatever the types, bounds
+and truncation.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,17 @@ from indextables.model.schema import schema_to_json
 from indextables.model.values import encode_value
 from indextables.splits.format.container import FileStatistics
 from indextables.splits.write.statistics import StatsCollector
-from tests.model.predicates import ROWS, SMALL_TREES, TYPES, Pool, micros, pools, predicate_of, rows_of, table_of
+from tests.model.predicates import (
+    ROWS,
+    SMALL_TREES,
+    TYPES,
+    Pool,
+    micros,
+    pools,
+    predicate_of,
+    rows_of,
+    table_of,
+)
 
 NAMES = sorted(TYPES)
 FILES = st.lists(ROWS, min_size=1, max_size=4)
@@ -57,10 +69,14 @@ class File:
 def file_list(files: Sequence[File], backwards: Collection[int] = ()) -> pa.Table:
     """The files as the log lists them; some with their keys in another order."""
     entries = [f.entry(i in backwards) for i, f in enumerate(files)]
-    return pa.Table.from_pylist(entries, pa.schema([FILE_SCHEMA.field(name) for name in PRUNING_COLUMNS]))
+    return pa.Table.from_pylist(
+        entries, pa.schema([FILE_SCHEMA.field(name) for name in PRUNING_COLUMNS])
+    )
 
 
-def draw_files(data: st.DataObject, pool: Pool, partitions: list[str], collect: Collect) -> list[File]:
+def draw_files(
+    data: st.DataObject, pool: Pool, partitions: list[str], collect: Collect
+) -> list[File]:
     """Some files of a few rows; partition columns hold one value per file."""
     files = []
     for shape in data.draw(FILES):
@@ -69,7 +85,9 @@ def draw_files(data: st.DataObject, pool: Pool, partitions: list[str], collect: 
             columns[name] = [columns[name][0]] * len(shape)
         table = table_of(columns)
         statistics, json = collect(table)
-        files.append(File(table, {n: encode_value(table[n][0]) for n in partitions}, statistics, json))
+        files.append(
+            File(table, {n: encode_value(table[n][0]) for n in partitions}, statistics, json)
+        )
     return files
 
 
@@ -83,7 +101,9 @@ def check(tree: Predicate, files: list[File], listed: pa.Table, partitions: list
         matches = pc.any(outcome).as_py() is True
         assert kept or not matches, f"{tree} drops {file}"
         assert kept_by_partition or not matches, f"{tree} drops {file} by its partition"
-        assert not certain or outcome.to_pylist() == [True] * len(outcome), f"{tree} is not true throughout {file}"
+        assert not certain or outcome.to_pylist() == [True] * len(outcome), (
+            f"{tree} is not true throughout {file}"
+        )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -92,7 +112,9 @@ def check(tree: Predicate, files: list[File], listed: pa.Table, partitions: list
 def test_our_statistics(name: str, data: st.DataObject) -> None:
     pool = data.draw(pools((name, "long")))
     partitions = data.draw(st.sampled_from([[], [], ["long"], [n for n in [name] if n != "raw"]]))
-    chosen = StatsSettings(max_length=data.draw(LENGTHS), truncate=data.draw(st.sampled_from([True, True, False])))
+    chosen = StatsSettings(
+        max_length=data.draw(LENGTHS), truncate=data.draw(st.sampled_from([True, True, False]))
+    )
     said = data.draw(st.sampled_from(["all", "all", "no null counts", "nothing"]))
 
     def collect(table: pa.Table) -> tuple[FileStatistics, str | None]:
@@ -115,7 +137,9 @@ def java_text(value: Any, arrow: pa.DataType) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
-        return {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}.get(str(value), str(value).replace("e+", "E"))
+        return {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}.get(
+            str(value), str(value).replace("e+", "E")
+        )
     return value.isoformat() if isinstance(value, dt.date) else str(value)
 
 
@@ -128,7 +152,9 @@ def java_key(value: Any) -> Any:
 
 
 def another_writer(length: int) -> Collect:
-    """Statistics as other writers leave them: UTF-16 order, cut without rounding, and the first value of some types."""
+    """Statistics as other writers leave them: UTF-16 order, cut without rounding, and the first
+    value of some types.
+    """
 
     def collect(table: pa.Table) -> tuple[FileStatistics, str | None]:
         lows: dict[str, str] = {}
@@ -138,7 +164,11 @@ def another_writer(length: int) -> Collect:
             present = [v for v in table[name].to_pylist() if v is not None]
             if not present:
                 continue
-            compared = arrow not in (pa.int8(), pa.int16(), pa.timestamp("us")) and not pa.types.is_decimal(arrow)
+            compared = arrow not in (
+                pa.int8(),
+                pa.int16(),
+                pa.timestamp("us"),
+            ) and not pa.types.is_decimal(arrow)
             ordered = sorted(present, key=java_key) if compared else present[:1]
             lows[name], highs[name] = java_text(ordered[0], arrow), java_text(ordered[-1], arrow)
             if pa.types.is_string(arrow):
@@ -183,10 +213,14 @@ def test_manifests(name: str, data: st.DataObject) -> None:
     order = data.draw(st.sampled_from(["typed", "text", "number-aware"]))
     if order == "typed":
         schema = schema_to_json(files[0].data.schema)
-        finder = BoundsFinder(MetadataAction(id="t", schema_string=schema, partition_columns=(name,)))
+        finder = BoundsFinder(
+            MetadataAction(id="t", schema_string=schema, partition_columns=(name,))
+        )
         bounds = finder.of(file_list(files))[1].get(name, (None, None))
     else:
         bounds = text_bounds([f.partition[name] for f in files], order)
-    kept = manifests_may_match(bound, {name: [bounds]}, count=1, typed=order == "typed").to_pylist()[0]
+    kept = manifests_may_match(
+        bound, {name: [bounds]}, count=1, typed=order == "typed"
+    ).to_pylist()[0]
     matches = any(pc.any(evaluate(bound, f.data)).as_py() for f in files)
     assert kept or not matches, f"{bound} drops {bounds} ({order})"

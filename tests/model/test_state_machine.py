@@ -1,4 +1,6 @@
-"""Checkpoints of every form, compaction, cleaning and damage, in any order: a new reader always sees the same table."""
+"""Checkpoints of every form, compaction, cleaning and damage, in any order: a new reader always
+sees the same table.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,12 @@ def open_log(store: LocalStore, kind: str = "avro", *, interval: int = 4) -> Tra
     )
     return TransactionLog(
         LogContext(
-            store, log_settings, cache=LogCache(1 << 24), now_ms=clock(), rng=random.Random(1), sleep=lambda _: None
+            store,
+            log_settings,
+            cache=LogCache(1 << 24),
+            now_ms=clock(),
+            rng=random.Random(1),
+            sleep=lambda _: None,
         )
     )
 
@@ -51,7 +58,9 @@ class StateMachine(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory()
         self.store = LocalStore(self.folder.name)
         self.log = open_log(self.store)
-        metadata = MetadataAction(id="t", schema_string=schema_to_json(SCHEMA), partition_columns=("day",))
+        metadata = MetadataAction(
+            id="t", schema_string=schema_to_json(SCHEMA), partition_columns=("day",)
+        )
         create_table(self.log, metadata, exist_ok=False, engine_info="test")
         self.live: dict[str, int] = {}
         self.gone: set[str] = set()
@@ -76,7 +85,11 @@ class StateMachine(RuleBasedStateMachine):
         bounds = {"id": str(self.counter)}
         day = path[4:].partition("/")[0]
         return AddAction(
-            path=path, size=self.counter, partition_values={"day": day}, min_values=bounds, max_values=bounds
+            path=path,
+            size=self.counter,
+            partition_values={"day": day},
+            min_values=bounds,
+            max_values=bounds,
         )
 
     @rule(count=st.integers(1, 4), unique=st.booleans())
@@ -88,7 +101,9 @@ class StateMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.live)
     @rule(data=st.data())
     def remove_some(self, data: st.DataObject) -> None:
-        paths = data.draw(st.lists(st.sampled_from(sorted(self.live)), min_size=1, max_size=3, unique=True))
+        paths = data.draw(
+            st.lists(st.sampled_from(sorted(self.live)), min_size=1, max_size=3, unique=True)
+        )
         self.commit(removes=paths)
         for path in paths:
             del self.live[path]
@@ -133,12 +148,16 @@ class StateMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), cut=st.booleans())
     def damage(self, data: st.DataObject, cut: bool) -> None:
-        """A derived file is damaged while every version is still there: nothing is lost, and the next state heals it."""
+        """A derived file is damaged while every version is still there: nothing is lost, and the
+        next state heals it.
+        """
         log = Path(self.folder.name) / "_transaction_log"
         if not (log / f"{0:020d}.json").exists():
             return
         derived = sorted(p for p in log.rglob("*.avro")) + [log / "_last_checkpoint"] * 1
-        path = data.draw(st.sampled_from([p for p in derived if p.exists()] or [log / "_last_checkpoint"]))
+        path = data.draw(
+            st.sampled_from([p for p in derived if p.exists()] or [log / "_last_checkpoint"])
+        )
         path.write_bytes(path.read_bytes()[:-20] if cut and path.exists() else b"garbage")
         self.log = open_log(self.store)
 
@@ -146,7 +165,9 @@ class StateMachine(RuleBasedStateMachine):
     def a_new_reader_sees_exactly_this(self) -> None:
         snapshot = open_log(self.store).newest()
         files = snapshot.all_files
-        found = dict(zip(files.column("path").to_pylist(), files.column("size").to_pylist(), strict=True))
+        found = dict(
+            zip(files.column("path").to_pylist(), files.column("size").to_pylist(), strict=True)
+        )
         assert found == self.live
         assert files.num_rows == len(self.live)
         assert {app: txn.version for app, txn in snapshot.header.txns.items()} == self.txns
@@ -161,7 +182,10 @@ class StateMachine(RuleBasedStateMachine):
             live = [table.num_rows for table in source.live_entries(source.state.manifests)]
         except CorruptTableError:
             return
-        assert (source.state.num_files, source.state.total_bytes) == (len(self.live), sum(self.live.values()))
+        assert (source.state.num_files, source.state.total_bytes) == (
+            len(self.live),
+            sum(self.live.values()),
+        )
         assert live == [m.live_entry_count for m in source.state.manifests]
         hidden = sum(m.tombstone_count for m in source.state.manifests)
         assert hidden == source.state.num_entries - source.state.num_files

@@ -38,8 +38,15 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     counts = report.when == "call" or report.outcome != "passed"
     if counts and (file := os.environ.get(RESULTS)) and not hasattr(report, "node"):
         with Path(file).open("a") as out:
-            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext[-1500:]
-            out.write(json.dumps({"test": report.nodeid, "outcome": report.outcome, "reason": reason}) + "\n")
+            reason = (
+                report.longrepr[2]
+                if isinstance(report.longrepr, tuple)
+                else report.longreprtext[-1500:]
+            )
+            out.write(
+                json.dumps({"test": report.nodeid, "outcome": report.outcome, "reason": reason})
+                + "\n"
+            )
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
@@ -58,31 +65,47 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> None:
-    """Give up the connection to Java on which a test was broken off while it waited for an answer: by its timeout.
+    """Give up the connection to Java on which a test was broken off while it waited for an answer:
+    by its timeout.
 
-    The traceback keeps that connection alive, py4j would go on with it, and every later call of every later test would get
-    the answer to the one before. (An Exception, or the interrupt of the keyboard, is py4j's own business, and it does that.)
+    The traceback keeps that connection alive, py4j would go on with it, and every later call of
+    every later test would get the answer to the one before. (An Exception, or the interrupt of the
+    keyboard, is py4j's own business, and it does that.)
     """
-    broken = call.excinfo is not None and not isinstance(call.excinfo.value, Exception | pytest.skip.Exception)
+    broken = call.excinfo is not None and not isinstance(
+        call.excinfo.value, Exception | pytest.skip.Exception
+    )
     if broken:
         drop_connection()
 
 
 def drop_connection() -> None:
-    """Close this thread's connection to Java; its next call opens another, in a thread that must be told the session."""
+    """Close this thread's connection to Java; its next call opens another, in a thread that must be
+    told the session.
+    """
     gateway: Any = SparkContext._gateway
     connection = None if gateway is None else gateway._gateway_client.get_thread_connection()
     if connection is not None:
         connection.close()
         session = SparkSession.getActiveSession() or SparkSession._instantiatedSession
         if session is not None:
-            gateway.jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)
+            gateway.jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(
+                session._jsparkSession
+            )
 
 
 @pytest.fixture
 def table_of_another_engine(tmp_path: Path) -> Table:
-    """A copy of a table that another implementation wrote; skips where those tables are not at hand."""
-    golden = Path(__file__).parents[3] / "shared" / "golden" / "indextables_spark_v0.5.4" / "02_five_appends"
+    """A copy of a table that another implementation wrote; skips where those tables are not at
+    hand.
+    """
+    golden = (
+        Path(__file__).parents[3]
+        / "shared"
+        / "golden"
+        / "indextables_spark_v0.5.4"
+        / "02_five_appends"
+    )
     if not golden.exists():
         pytest.skip("the tables of other engines are not here")
     shutil.copytree(golden, tmp_path / "t")

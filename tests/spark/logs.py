@@ -22,7 +22,11 @@ SCHEMA = pa.schema(
         ("at", pa.timestamp("us", tz="UTC")),
     ]
 )
-OPTIONS = {"indexing.typemap.message": "text", "retention.column": "at", "retention.period": "36500 days"}
+OPTIONS = {
+    "indexing.typemap.message": "text",
+    "retention.column": "at",
+    "retention.period": "36500 days",
+}
 WORDS = ["timeout", "gateway", "disk", "login", "payment", "retry", "cache", "zürich", "用户"]
 LEVELS = ["ERROR", "WARN", "INFO", None]
 
@@ -46,8 +50,13 @@ def log_rows(count: int, *, start: int = 0, seed: int = 1) -> pa.Table:
             "id": pa.array(ids, pa.int64()),
             "day": [dt.date(2024, 3, 8 + i % 4) if i % 11 else None for i in ids],
             "level": [rng.choice(LEVELS) for _ in ids],
-            "message": [" ".join(rng.choices(WORDS, k=4)) if rng.random() > 0.05 else None for _ in ids],
-            "ms": [rng.choice([float("nan"), None, rng.random() * 100, -0.0, float("inf")]) for _ in ids],
+            "message": [
+                " ".join(rng.choices(WORDS, k=4)) if rng.random() > 0.05 else None for _ in ids
+            ],
+            "ms": [
+                rng.choice([float("nan"), None, rng.random() * 100, -0.0, float("inf")])
+                for _ in ids
+            ],
             "at": [first + dt.timedelta(minutes=7 * i) for i in ids],
         },
         schema=SCHEMA,
@@ -62,7 +71,8 @@ def make_logs(folder: Path, *, commits: int = 3, rows: int = 200) -> Logs:
     for part in parts:
         table.append(part)
     everything = pa.concat_tables(parts)
-    # Spark itself loses rows where a float column has statistics and holds NaN, or has a dictionary and holds -0.0.
+    # Spark itself loses rows where a float column has statistics and holds NaN, or has a dictionary
+    # and holds -0.0.
     safe = [name for name in SCHEMA.names if name != "ms"]
     pq.write_table(everything, folder / "rows.parquet", write_statistics=safe, use_dictionary=safe)
     return Logs(str(path), str(folder / "rows.parquet"), everything)

@@ -11,11 +11,28 @@ from pathlib import Path
 
 from tests.support.quick_jvm import QUICK_JVM
 
-TOOLS = ("bash", "sh", "env", "dirname", "uname", "ps", "readlink", "cat", "ls", "rm", "expr", "sed", "grep", "tr")
+TOOLS = (
+    "bash",
+    "sh",
+    "env",
+    "dirname",
+    "uname",
+    "ps",
+    "readlink",
+    "cat",
+    "ls",
+    "rm",
+    "expr",
+    "sed",
+    "grep",
+    "tr",
+)
 
 
 def bare_path(folder: Path) -> str:
-    """A PATH with what Spark's scripts need, no java, and a `python3` that is not the one we run with."""
+    """A PATH with what Spark's scripts need, no java, and a `python3` that is not the one we run
+    with.
+    """
     folder.mkdir()
     for tool in TOOLS:
         found = shutil.which(tool)
@@ -38,7 +55,9 @@ def run_program(
     """What a program prints; its errors are shown if it fails."""
     script = folder / "program.py"
     script.write_text(code)
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK_", "SPARK_", "PYTEST_"))}
+    clean = {
+        k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK_", "SPARK_", "PYTEST_"))
+    }
     done = subprocess.run(
         [*launcher, str(script)],
         cwd=folder,

@@ -1,7 +1,8 @@
-"""Random programs of statements that change rows, and a model of them in plain Python: a list of rows.
+"""Random programs of statements that change rows, and a model of them in plain Python: a list of
+rows.
 
-The model knows what SQL says about nulls and duplicates and nothing about Spark or tables. A row is a dict; a column that was
-added later is null in the rows before it.
+The model knows what SQL says about nulls and duplicates and nothing about Spark or tables. A row is
+a dict; a column that was added later is null in the rows before it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ NAMES = ["id", "v", "day", "s", "n"]
 
 @dataclass(frozen=True)
 class Statement:
-    """SQL with `{t}` for the table, and what it does to the rows of the model; None where it must be refused."""
+    """SQL with `{t}` for the table, and what it does to the rows of the model; None where it must
+    be refused.
+    """
 
     sql: str
     changes: Callable[[list[Row]], list[Row]] | None
@@ -45,7 +48,8 @@ def literal(value: Any) -> str:
 def typed(name: str, value: Any, *, by_name: bool = False) -> str:
     """Return a value of a column as SQL with its type.
 
-    For a statement that assigns by name, the fields of a struct have another order than in the table.
+    For a statement that assigns by name, the fields of a struct have another order than in the
+    table.
     """
     if name == "s":
         order = ("b", "a") if by_name else ("a", "b")
@@ -82,7 +86,11 @@ class Model:
         yield self._insert()
         for _ in range(count):
             kinds = [self._insert, self._insert_overwrite, self._update, self._update, self._delete]
-            kinds += [self._merge] * 5 + [self._evolve, self._merge_with_new_column, self._add_column_with_default]
+            kinds += [self._merge] * 5 + [
+                self._evolve,
+                self._merge_with_new_column,
+                self._add_column_with_default,
+            ]
             yield self.rng.choice(kinds)()
 
     def apply(self, statement: Statement) -> None:
@@ -96,7 +104,9 @@ class Model:
 
     def table_rows(self) -> list[tuple[Any, ...]]:
         """Return the rows as the table returns them."""
-        return sorted((tuple(_value(row.get(name)) for name in self.names) for row in self.rows), key=repr)
+        return sorted(
+            (tuple(_value(row.get(name)) for name in self.names) for row in self.rows), key=repr
+        )
 
     # statements
 
@@ -104,22 +114,30 @@ class Model:
         rows = self._new_rows(self.rng.randint(1, 12))
         shape = self.rng.choice(["position", "name", "list"])
         if shape == "position":
-            return Statement(f"INSERT INTO {{t}} {relation(rows, self.names)}", lambda old: old + rows)
+            return Statement(
+                f"INSERT INTO {{t}} {relation(rows, self.names)}", lambda old: old + rows
+            )
         names = self._some_names()
         kept = [{name: row[name] for name in names} for row in rows]
         complete = [{**self.defaults, **row} for row in kept]
         if shape == "name":
             return Statement(
-                f"INSERT INTO {{t}} BY NAME {relation(kept, names, by_name=True)}", lambda old: old + complete
+                f"INSERT INTO {{t}} BY NAME {relation(kept, names, by_name=True)}",
+                lambda old: old + complete,
             )
-        return Statement(f"INSERT INTO {{t}} ({', '.join(names)}) {relation(kept, names)}", lambda old: old + complete)
+        return Statement(
+            f"INSERT INTO {{t}} ({', '.join(names)}) {relation(kept, names)}",
+            lambda old: old + complete,
+        )
 
     def _insert_overwrite(self) -> Statement:
         rows = self._new_rows(self.rng.randint(1, 6))
         day = self.rng.choice([day for day in DAYS if day])
         shape = self.rng.choice(["partition", "partition", "condition", "all"])
         if shape == "all" and len(self.rows) > 30:
-            return Statement(f"INSERT OVERWRITE {{t}} {relation(rows, self.names)}", lambda old: rows)
+            return Statement(
+                f"INSERT OVERWRITE {{t}} {relation(rows, self.names)}", lambda old: rows
+            )
         for row in rows:
             row["day"] = day
         others = [name for name in self.names if name != "day"]
@@ -132,7 +150,8 @@ class Model:
     def _delete(self) -> Statement:
         sql, holds = self._condition("t")
         return Statement(
-            f"DELETE FROM {{t}} AS t WHERE {sql}", lambda old: [row for row in old if holds(row) is not True]
+            f"DELETE FROM {{t}} AS t WHERE {sql}",
+            lambda old: [row for row in old if holds(row) is not True],
         )
 
     def _update(self) -> Statement:
@@ -165,7 +184,9 @@ class Model:
         names = self._shuffled([*self.names, name])
         sql = f"MERGE WITH SCHEMA EVOLUTION INTO {{t}} t USING ({relation(source, names, by_name=True)}) s ON t.id = s.id "
         sql += "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
-        return self._at_most_two_more(self._merged(sql, source, [self._star()], [self._star()], [], (name,)))
+        return self._at_most_two_more(
+            self._merged(sql, source, [self._star()], [self._star()], [], (name,))
+        )
 
     def _at_most_two_more(self, statement: Statement) -> Statement:
         return statement if len(self.names) < len(NAMES) + 2 else self._delete()
@@ -181,7 +202,9 @@ class Model:
         clauses += [clause.sql_of("NOT MATCHED", "INSERT *") for clause in missing]
         clauses += [clause.sql_of("NOT MATCHED BY SOURCE", "") for clause in alone]
         names = self._shuffled(self.names)
-        sql = f"MERGE INTO {{t}} t USING ({relation(source, names, by_name=True)}) s ON t.id = s.id "
+        sql = (
+            f"MERGE INTO {{t}} t USING ({relation(source, names, by_name=True)}) s ON t.id = s.id "
+        )
         return self._merged(sql + " ".join(clauses), source, matched, missing, alone)
 
     def _merged(
@@ -207,7 +230,9 @@ class Model:
             "id": number if rng.random() > 0.05 else None,
             "v": " ".join(rng.choices(WORDS, k=2)) if rng.random() > 0.1 else None,
             "day": rng.choice(DAYS),
-            "s": {"a": rng.choice([None, rng.randint(0, 5)]), "b": rng.choice(WORDS)} if rng.random() > 0.1 else None,
+            "s": {"a": rng.choice([None, rng.randint(0, 5)]), "b": rng.choice(WORDS)}
+            if rng.random() > 0.1
+            else None,
             "n": rng.choice([None, rng.randint(-5, 5)]),
         }
         return {name: row.get(name, rng.randint(0, 9)) for name in self.names}
@@ -228,14 +253,25 @@ class Model:
 
     def _condition(self, alias: str) -> tuple[str, Callable[[Row], Truth]]:
         rng = self.rng
-        number, digit, word, day = rng.randint(0, 60), rng.randint(0, 5), rng.choice(WORDS), rng.choice(DAYS[:3])
+        number, digit, word, day = (
+            rng.randint(0, 60),
+            rng.randint(0, 5),
+            rng.choice(WORDS),
+            rng.choice(DAYS[:3]),
+        )
         plain: list[tuple[str, Callable[[Row], Truth]]] = [
             (f"{alias}.id < {number}", lambda row: _compare(row.get("id"), lambda x: x < number)),
-            (f"{alias}.id % 4 = {digit % 4}", lambda row: _compare(row.get("id"), lambda x: x % 4 == digit % 4)),
+            (
+                f"{alias}.id % 4 = {digit % 4}",
+                lambda row: _compare(row.get("id"), lambda x: x % 4 == digit % 4),
+            ),
             (f"{alias}.day = '{day}'", lambda row: _compare(row.get("day"), lambda x: x == day)),
             (f"{alias}.v IS NULL", lambda row: row.get("v") is None),
             (f"{alias}.v LIKE '%{word}%'", lambda row: _compare(row.get("v"), lambda x: word in x)),
-            (f"{alias}.s.a >= {digit}", lambda row: _compare((row.get("s") or {}).get("a"), lambda x: x >= digit)),
+            (
+                f"{alias}.s.a >= {digit}",
+                lambda row: _compare((row.get("s") or {}).get("a"), lambda x: x >= digit),
+            ),
             (f"coalesce({alias}.n, 0) > {digit - 3}", lambda row: (row.get("n") or 0) > digit - 3),
         ]
         sql, holds = rng.choice(plain)
@@ -246,7 +282,9 @@ class Model:
             return f"({sql} OR NOT {other})", lambda row: _or(holds(row), _not(also(row)))
         return sql, holds
 
-    def _assignments(self, alias: str, *, with_source: bool = False) -> tuple[str, Callable[[Row, Row], Row]]:
+    def _assignments(
+        self, alias: str, *, with_source: bool = False
+    ) -> tuple[str, Callable[[Row, Row], Row]]:
         rng = self.rng
         digit, word, day = rng.randint(0, 9), rng.choice(WORDS), rng.choice(DAYS)
         choices: list[tuple[str, str, Callable[[Row, Row], Any]]] = [
@@ -257,7 +295,11 @@ class Model:
                 lambda row, _: row["v"] + f" {word}" if row.get("v") else row.get("v"),
             ),
             ("day", typed("day", day), lambda row, _: day),
-            ("s", f"named_struct('b', '{word}', 'a', {digit})", lambda row, _: {"a": digit, "b": word}),
+            (
+                "s",
+                f"named_struct('b', '{word}', 'a', {digit})",
+                lambda row, _: {"a": digit, "b": word},
+            ),
             ("id", f"{alias}.id", lambda row, _: row.get("id")),
         ]
         for name, default in self.defaults.items():
@@ -270,19 +312,27 @@ class Model:
             ]
         chosen = {name: (sql, value) for name, sql, value in rng.sample(choices, rng.randint(1, 3))}
         text = ", ".join(f"{name} = {sql}" for name, (sql, _) in chosen.items())
-        return text, lambda row, other: {name: value(row, other) for name, (_, value) in chosen.items()}
+        return text, lambda row, other: {
+            name: value(row, other) for name, (_, value) in chosen.items()
+        }
 
     def _clauses(self, kinds: list[str], *, alone: bool = False) -> list[Clause]:
         """Return up to three clauses of a kind; all but the last have a condition."""
         count = self.rng.choice([0, 1, 1, 2, 3]) if not alone else self.rng.randint(1, 2)
-        return [self._clause(self.rng.choice(kinds), last=number == count - 1, alone=alone) for number in range(count)]
+        return [
+            self._clause(self.rng.choice(kinds), last=number == count - 1, alone=alone)
+            for number in range(count)
+        ]
 
     def _clause(self, kind: str, *, last: bool, alone: bool) -> Clause:
         source = kind in ("insert", "star")
         condition = None
         if not last or self.rng.random() < 0.5:
             sql, holds = self._condition("s" if source else "t")
-            condition = (sql, (lambda row, other: holds(other)) if source else (lambda row, other: holds(row)))
+            condition = (
+                sql,
+                (lambda row, other: holds(other)) if source else (lambda row, other: holds(row)),
+            )
         if kind == "update":
             sets, change = self._assignments("t", with_source=not alone)
             return Clause(kind, condition, sets, change)
@@ -292,7 +342,10 @@ class Model:
             sql = f"({', '.join(names)}) VALUES ({values})"
             defaults = dict(self.defaults)
             return Clause(
-                kind, condition, sql, lambda _, other: {**defaults, **{name: other.get(name) for name in names}}
+                kind,
+                condition,
+                sql,
+                lambda _, other: {**defaults, **{name: other.get(name) for name in names}},
             )
         return Clause(kind, condition)
 
@@ -302,7 +355,9 @@ class Model:
 
 @dataclass(frozen=True)
 class Clause:
-    """A WHEN clause: its kind, its condition over a row and a source row, and the values that it gives."""
+    """A WHEN clause: its kind, its condition over a row and a source row, and the values that it
+    gives.
+    """
 
     kind: str
     condition: tuple[str, Callable[[Row, Row], Truth]] | None = None
@@ -312,7 +367,12 @@ class Clause:
     def sql_of(self, words: str, star: str) -> str:
         """Return the clause as SQL writes it."""
         condition = "" if self.condition is None else f" AND {self.condition[0]}"
-        what = {"update": f"UPDATE SET {self.sql}", "insert": f"INSERT {self.sql}", "delete": "DELETE", "star": star}
+        what = {
+            "update": f"UPDATE SET {self.sql}",
+            "insert": f"INSERT {self.sql}",
+            "delete": "DELETE",
+            "star": star,
+        }
         return f"WHEN {words}{condition} THEN {what[self.kind]}"
 
     def holds(self, row: Row, other: Row) -> bool:
@@ -349,8 +409,14 @@ class Merge:
         return result
 
     def changes_twice(self, old: list[Row]) -> bool:
-        """Whether several source rows change one row, which is an error unless the only clause deletes it always."""
-        if len(self.matched) == 1 and self.matched[0].kind == "delete" and self.matched[0].condition is None:
+        """Whether several source rows change one row, which is an error unless the only clause
+        deletes it always.
+        """
+        if (
+            len(self.matched) == 1
+            and self.matched[0].kind == "delete"
+            and self.matched[0].condition is None
+        ):
             return False
         return any(
             sum(
@@ -370,7 +436,11 @@ class Merge:
             return None
         return {
             **row,
-            **(clause.change(row, other) if clause.change else {name: other.get(name) for name in self.names}),
+            **(
+                clause.change(row, other)
+                if clause.change
+                else {name: other.get(name) for name in self.names}
+            ),
         }
 
 

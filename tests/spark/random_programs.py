@@ -1,4 +1,6 @@
-"""Random DataFrame programs over pairs of frames: one of ours and one of plain Parquet that must give the same rows."""
+"""Random DataFrame programs over pairs of frames: one of ours and one of plain Parquet that must
+give the same rows.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ class Programs:
 
     def program(self) -> Pair:
         """One program on both sides."""
-        shape = self.rng.choice(["chain", "chain", "join", "union", "searches", "group", "limit", "semi"])
+        shape = self.rng.choice(
+            ["chain", "chain", "join", "union", "searches", "group", "limit", "semi"]
+        )
         made: Pair = getattr(self, f"_{shape}")()
         return made
 
@@ -69,7 +73,10 @@ class Programs:
         return pair
 
     def _join(self) -> Pair:
-        left, right = self._chain(), _both(self._chain(), lambda d: d.selectExpr("id", "level as l2", "ms as m2"))
+        left, right = (
+            self._chain(),
+            _both(self._chain(), lambda d: d.selectExpr("id", "level as l2", "ms as m2")),
+        )
         how = self.rng.choice(["inner", "left", "full"])
         return left[0].join(right[0], "id", how), left[1].join(right[1], "id", how)
 
@@ -97,7 +104,9 @@ class Programs:
         return _both(self._chain(), lambda d: d.orderBy("id", "at").limit(count))
 
     def _source(self) -> Pair:
-        return self.everything() if self.rng.random() < 0.7 else self.searches(self.rng.choice(WORDS))
+        return (
+            self.everything() if self.rng.random() < 0.7 else self.searches(self.rng.choice(WORDS))
+        )
 
     def _where(self) -> Step:
         text = self.rng.choice(CONDITIONS).format(

@@ -1,4 +1,6 @@
-"""Random SQL queries over a table of log lines, as text with a placeholder for the table and one for a word search."""
+"""Random SQL queries over a table of log lines, as text with a placeholder for the table and one
+for a word search.
+"""
 
 from __future__ import annotations
 
@@ -83,10 +85,14 @@ class Queries:
     def _group(self) -> str:
         keys, outputs = self.rng.choice(AGGREGATES)
         having = self.rng.choice(["", " HAVING count(*) > 3"])
-        return f"SELECT {outputs} FROM {{t}} a WHERE {self._where('a')} GROUP BY {keys}{having}".replace("{a}", "a")
+        return f"SELECT {outputs} FROM {{t}} a WHERE {self._where('a')} GROUP BY {keys}{having}".replace(
+            "{a}", "a"
+        )
 
     def _join(self) -> str:
-        kind = self.rng.choice(["JOIN", "LEFT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"])
+        kind = self.rng.choice(
+            ["JOIN", "LEFT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"]
+        )
         right = f"(SELECT b.id + {self.rng.randint(0, 3)} AS id, b.day FROM {{t}} b WHERE {self._where('b')})"
         return f"SELECT a.id, a.level FROM {{t}} a {kind} {right} r ON a.id = r.id WHERE {self._where('a')}"
 
@@ -115,7 +121,9 @@ class Queries:
         return f"{one} {operation} {two}"
 
     def _top(self) -> str:
-        order = self.rng.choice(["a.id DESC", "a.at, a.id", "a.day NULLS LAST, a.id", "a.level DESC, a.id"])
+        order = self.rng.choice(
+            ["a.id DESC", "a.at, a.id", "a.day NULLS LAST, a.id", "a.level DESC, a.id"]
+        )
         limit = self.rng.randint(0, 40)
         return f"SELECT a.id, a.message FROM {{t}} a WHERE {self._where('a')} ORDER BY {order} LIMIT {limit}"
 

@@ -1,4 +1,5 @@
-"""Which tests of this folder an older Spark cannot run, by what it lacks: the one list of what is refused by design.
+"""Which tests of this folder an older Spark cannot run, by what it lacks: the one list of what is
+refused by design.
 
 `test_versions.py` shows the error that a user gets instead.
 """
@@ -18,7 +19,9 @@ REFUSED: dict[str, tuple[tuple[int, int], tuple[str, ...]]] = {
     ),
     "the type GEOMETRY": (
         (4, 1),
-        ("test_declared_types.py::test_a_type_that_cannot_be_written_is_refused_where_it_is_declared[GEOMETRY",),
+        (
+            "test_declared_types.py::test_a_type_that_cannot_be_written_is_refused_where_it_is_declared[GEOMETRY",
+        ),
     ),
 }
 """What a Spark before a version lacks, and the tests that need it."""

@@ -1,4 +1,6 @@
-"""Columns that were renamed, dropped, widened and added, in Spark: its scan, the source, searches, writes, streams."""
+"""Columns that were renamed, dropped, widened and added, in Spark: its scan, the source, searches,
+writes, streams.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,28 @@ from indextables.spark import catalog
 
 
 def changed(path: Path) -> Table:
-    """A table whose names went round: `b` is what was `a`, `a` what was `b`; an older split lacks what came later."""
+    """A table whose names went round: `b` is what was `a`, `a` what was `b`; an older split lacks
+    what came later.
+    """
     payload = pa.struct([("user", pa.string()), ("n", pa.int32())])
     schema = pa.schema(
-        [("id", pa.int32()), ("a", pa.string()), ("b", pa.string()), ("p", payload), ("gone", pa.int32())]
+        [
+            ("id", pa.int32()),
+            ("a", pa.string()),
+            ("b", pa.string()),
+            ("p", payload),
+            ("gone", pa.int32()),
+        ]
     )
-    table = Table.create(str(path), schema=schema, options={"indexing.typemap.a": "text", "indexing.typemap.p": "json"})
-    old = [{"id": n, "a": f"timeout {n}", "b": f"b{n}", "p": {"user": "bob", "n": n}, "gone": n} for n in range(3)]
+    table = Table.create(
+        str(path),
+        schema=schema,
+        options={"indexing.typemap.a": "text", "indexing.typemap.p": "json"},
+    )
+    old = [
+        {"id": n, "a": f"timeout {n}", "b": f"b{n}", "p": {"user": "bob", "n": n}, "gone": n}
+        for n in range(3)
+    ]
     table.append(pa.Table.from_pylist(old, schema=schema))
     for before, after in (("a", "x"), ("b", "a"), ("x", "b")):
         table.alter.rename_column(before, after)
@@ -62,7 +79,12 @@ def test_every_way_of_reading_and_writing(spark: SparkSession, tmp_path: Path) -
     native = its.table(spark, path)
     assert native.columns == table.schema.names
     assert rows(native) == expected
-    plan = native.where("b LIKE '%timeout%' AND id >= 1")._jdf.queryExecution().executedPlan().toString()
+    plan = (
+        native.where("b LIKE '%timeout%' AND id >= 1")
+        ._jdf.queryExecution()
+        .executedPlan()
+        .toString()
+    )
     assert "FileScan" in plan.replace(" ", "").replace("Scanparquet", "FileScan")
     assert native.where("id >= 1 AND a = 'b2'").count() == 1
     assert native.where("gone = 'none'").count() == 3
@@ -71,7 +93,9 @@ def test_every_way_of_reading_and_writing(spark: SparkSession, tmp_path: Path) -
     assert rows(source) == expected
     assert source.where("a = 'b2'").count() == 1
     native.createOrReplaceTempView("changed_columns")
-    found = spark.sql("SELECT id FROM changed_columns WHERE b TEXTSEARCH 'timeout' AND id < 2").collect()
+    found = spark.sql(
+        "SELECT id FROM changed_columns WHERE b TEXTSEARCH 'timeout' AND id < 2"
+    ).collect()
     assert sorted(row.id for row in found) == [0, 1]
     found = spark.sql("SELECT a FROM changed_columns WHERE b INDEXQUERY 'b:ten'").collect()
     assert [row.a for row in found] == ["b10"]
@@ -82,7 +106,9 @@ def test_every_way_of_reading_and_writing(spark: SparkSession, tmp_path: Path) -
     assert {row["n"]: row["count"] for row in terms} == {"bob": 3, "al": 1}
     assert rows(its.table(spark, path, version=1))[0]["gone"] == 0
     stream = its.read_stream(spark, path, where="a = 'b2'").select("id", "b")
-    query = stream.writeStream.format("memory").queryName("followed").trigger(availableNow=True).start()
+    query = (
+        stream.writeStream.format("memory").queryName("followed").trigger(availableNow=True).start()
+    )
     query.awaitTermination()
     assert [tuple(row) for row in spark.table("followed").collect()] == [(2, "timeout 2")]
 
@@ -96,17 +122,26 @@ def test_several_columns_of_a_statement_are_one_version(tmp_path: Path) -> None:
     ]
 
     def asked(changes: list[dict[str, Any]]) -> dict[str, Any]:
-        return dict(json.loads(catalog.answer("alter", {"path": table.path, "changes": changes}, {})))
+        return dict(
+            json.loads(catalog.answer("alter", {"path": table.path, "changes": changes}, {}))
+        )
 
     assert asked(added)["version"] == 1
     assert Table.open(table.path).schema.names == ["id", "a", "b"]
     dropped = [{"change": "DeleteColumn", "column": [name]} for name in ("a", "nothing")]
     assert "nothing" in asked(dropped)["message"]
-    assert asked([{**each, "column": [name]} for each, name in zip(dropped, "ab", strict=True)])["version"] == 2
+    assert (
+        asked([{**each, "column": [name]} for each, name in zip(dropped, "ab", strict=True)])[
+            "version"
+        ]
+        == 2
+    )
     assert Table.open(table.path).schema.names == ["id"]
 
 
-def test_what_is_pushed_into_the_source_speaks_of_the_names_of_today(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_is_pushed_into_the_source_speaks_of_the_names_of_today(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """Limits, orders and aggregates that the scan does itself, over columns whose names went round."""
     path = changed(tmp_path / "t").path
     options = f"OPTIONS (path '{path}', `read.driverSplits` '0')"
@@ -127,11 +162,15 @@ def test_what_is_pushed_into_the_source_speaks_of_the_names_of_today(spark: Spar
     aggregated = spark.sql(totals)
     assert "aggregation=" in str(aggregated._jdf.queryExecution().executedPlan())
     assert [tuple(row) for row in aggregated.collect()] == [("b0", "timeout 2", 3, 3)]
-    groups = spark.sql("SELECT a, count(*), max(gone) FROM pushed WHERE b TEXTSEARCH 'timeout' GROUP BY a").collect()
+    groups = spark.sql(
+        "SELECT a, count(*), max(gone) FROM pushed WHERE b TEXTSEARCH 'timeout' GROUP BY a"
+    ).collect()
     assert sorted(tuple(row) for row in groups) == [(f"b{n}", 1, "none") for n in range(3)]
 
 
-def test_a_name_that_came_back_has_no_nulls_of_its_former_self(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_name_that_came_back_has_no_nulls_of_its_former_self(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """`n` was never null; the column of that name that came back is null in the rows of before."""
     schema = pa.schema([("id", pa.int64()), ("n", pa.int64())])
     table = Table.create(str(tmp_path / "t"), schema=schema)
@@ -147,7 +186,9 @@ def test_a_name_that_came_back_has_no_nulls_of_its_former_self(spark: SparkSessi
         ("n DESC", {5, 4}),
         ("n DESC NULLS FIRST", {1, 2, 3}),
     ):
-        found = [row.id for row in spark.sql(f"SELECT id FROM back ORDER BY {order} LIMIT 2").collect()]
+        found = [
+            row.id for row in spark.sql(f"SELECT id FROM back ORDER BY {order} LIMIT 2").collect()
+        ]
         assert len(found) == 2 and set(found) <= ids, order
 
 
@@ -165,8 +206,22 @@ def test_writes_name_the_columns_of_today(spark: SparkSession, tmp_path: Path) -
     its.update(spark, path, set={"a": "upper(a)"}, where="id = 20")
     written = rows(its.table(spark, path).where("id >= 20"))
     assert written == [
-        {"id": 20, "a": "B20", "b": "timeout twenty", "p": {"name": "al", "n": 2, "zip": "z"}, "gone": "here"},
-        {"id": 30, "a": "b30", "b": "timeout thirty", "p": {"name": "cy", "n": 3, "zip": "y"}, "gone": "late"},
+        {
+            "id": 20,
+            "a": "B20",
+            "b": "timeout twenty",
+            "p": {"name": "al", "n": 2, "zip": "z"},
+            "gone": "here",
+        },
+        {
+            "id": 30,
+            "a": "b30",
+            "b": "timeout thirty",
+            "p": {"name": "cy", "n": 3, "zip": "y"},
+            "gone": "late",
+        },
     ]
-    assert Table.open(path).search("b:thirty AND p.name:cy", columns=["gone"]).column("gone").to_pylist() == ["late"]
+    assert Table.open(path).search("b:thirty AND p.name:cy", columns=["gone"]).column(
+        "gone"
+    ).to_pylist() == ["late"]
     assert its.verify(spark, path, full=True).healthy

@@ -1,4 +1,6 @@
-"""A real cluster: a master and two workers in processes of their own, executors in another environment and folder."""
+"""A real cluster: a master and two workers in processes of their own, executors in another
+environment and folder.
+"""
 
 from __future__ import annotations
 
@@ -44,12 +46,26 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
     kind = "org.apache.spark.deploy"
     at = ("--host", "127.0.0.1")
-    processes = [start("master", f"{kind}.master.Master", *at, "--port", str(port), "--webui-port", str(free_port()))]
+    processes = [
+        start(
+            "master",
+            f"{kind}.master.Master",
+            *at,
+            "--port",
+            str(port),
+            "--webui-port",
+            str(free_port()),
+        )
+    ]
     try:
         until_open(port)
         for name in ("one", "two"):
             more = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"work-{name}"))
-            processes.append(start(name, f"{kind}.worker.Worker", *at, *more, "--webui-port", str(free_port()), url))
+            processes.append(
+                start(
+                    name, f"{kind}.worker.Worker", *at, *more, "--webui-port", str(free_port()), url
+                )
+            )
         yield url
     finally:
         for process in reversed(processes):
@@ -141,9 +157,15 @@ spark.stop()
 """
 
 
-def run(master: str, python: str, path: Path, folder: Path, text: str = PROGRAM) -> subprocess.CompletedProcess[str]:
+def run(
+    master: str, python: str, path: Path, folder: Path, text: str = PROGRAM
+) -> subprocess.CompletedProcess[str]:
     program = text.format(master=master, python=python, path=str(path))
-    clean = {key: value for key, value in os.environ.items() if key not in ("PYSPARK_PYTHON", "SPARK_HOME")}
+    clean = {
+        key: value
+        for key, value in os.environ.items()
+        if key not in ("PYSPARK_PYTHON", "SPARK_HOME")
+    }
     return subprocess.run(
         [sys.executable, "-c", program],
         cwd=folder,
@@ -156,7 +178,9 @@ def run(master: str, python: str, path: Path, folder: Path, text: str = PROGRAM)
 
 
 def told_by(ended: subprocess.CompletedProcess[str]) -> dict[str, str]:
-    return dict(line.split(" ", 1) for line in ended.stdout.splitlines() if line.split(" ")[0].isupper())
+    return dict(
+        line.split(" ", 1) for line in ended.stdout.splitlines() if line.split(" ")[0].isupper()
+    )
 
 
 TRAVELS = """

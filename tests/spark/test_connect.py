@@ -1,4 +1,6 @@
-"""A Spark Connect server without the jar: it has the Python package and nothing else of ours, and gives the same rows."""
+"""A Spark Connect server without the jar: it has the Python package and nothing else of ours, and
+gives the same rows.
+"""
 
 from __future__ import annotations
 
@@ -186,7 +188,9 @@ def told(address: str, tmp_path_factory: pytest.TempPathFactory) -> list[list[st
 
 def test_the_data_source_alone_reads_writes_and_streams(address: str, tmp_path: Path) -> None:
     """The client has PySpark and nothing of ours."""
-    assert run_program(SOURCE, tmp_path, environ={"SPARK_REMOTE": address}, timeout=800).splitlines() == [
+    assert run_program(
+        SOURCE, tmp_path, environ={"SPARK_REMOTE": address}, timeout=800
+    ).splitlines() == [
         "append [37, 36, 36]",
         "query [42] ['id', 'day', 'line', '_score']",
         "where ['id', 'line'] 20",
@@ -243,5 +247,7 @@ def test_reads_writes_and_search(told: list[list[str]]) -> None:
     ]
 
 
-def test_a_damaged_split_is_an_error_whatever_spark_is_told_to_ignore(told: list[list[str]]) -> None:
+def test_a_damaged_split_is_an_error_whatever_spark_is_told_to_ignore(
+    told: list[list[str]],
+) -> None:
     assert told[1] == ["parquet True 300", *["error True"] * 6, "whole 300"]

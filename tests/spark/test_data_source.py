@@ -29,7 +29,11 @@ def parquet(spark: SparkSession, logs: Logs) -> DataFrame:
 
 
 def read(spark: SparkSession, logs: Logs, **options: object) -> DataFrame:
-    return spark.read.format("indextables").options(**{k: str(v) for k, v in options.items()}).load(logs.path)
+    return (
+        spark.read.format("indextables")
+        .options(**{k: str(v) for k, v in options.items()})
+        .load(logs.path)
+    )
 
 
 def test_everything(spark: SparkSession, logs: Logs, parquet: DataFrame) -> None:
@@ -39,14 +43,22 @@ def test_everything(spark: SparkSession, logs: Logs, parquet: DataFrame) -> None
 
 
 def test_query_where_and_columns(spark: SparkSession, logs: Logs, parquet: DataFrame) -> None:
-    found = read(spark, logs, query="message:timeout AND level:ERROR", where="id >= 100", columns="message,id")
+    found = read(
+        spark,
+        logs,
+        query="message:timeout AND level:ERROR",
+        where="id >= 100",
+        columns="message,id",
+    )
     wanted = parquet.where("level = 'ERROR' and id >= 100")
     wanted = wanted.where("array_contains(split(message, ' '), 'timeout')").select("message", "id")
     assert found.columns == ["message", "id"]
     assert_same_rows(found, wanted)
 
 
-def test_a_schema_prunes_and_orders_the_columns(spark: SparkSession, logs: Logs, parquet: DataFrame) -> None:
+def test_a_schema_prunes_and_orders_the_columns(
+    spark: SparkSession, logs: Logs, parquet: DataFrame
+) -> None:
     frame = spark.read.format("indextables").schema("ms double, id long").load(logs.path)
     assert_same_rows(frame, parquet.select("ms", "id"))
     with pytest.raises(Exception, match="no column 'nothing'"):
@@ -55,14 +67,23 @@ def test_a_schema_prunes_and_orders_the_columns(spark: SparkSession, logs: Logs,
 
 def test_aggregations_of_all_matching_rows(spark: SparkSession, logs: Logs) -> None:
     spec = {"level": {"terms": {"field": "level"}, "aggs": {"id": {"stats": {"field": "id"}}}}}
-    wanted = Table.open(logs.path).aggregate(spec, query="message:timeout", where="id >= 100").to_pylist()
-    frame = read(spark, logs, aggregate=json.dumps(spec), query="message:timeout", where="id >= 100")
+    wanted = (
+        Table.open(logs.path)
+        .aggregate(spec, query="message:timeout", where="id >= 100")
+        .to_pylist()
+    )
+    frame = read(
+        spark, logs, aggregate=json.dumps(spec), query="message:timeout", where="id >= 100"
+    )
     assert frame.columns == list(wanted[0]) and [row.asDict() for row in frame.collect()] == wanted
     # Conditions and limits of Spark are about the result, not about the rows of the table.
     assert frame.where("level = 'ERROR'").count() == 1 and len(frame.limit(1).collect()) == 1
     assert frame.agg({"count": "sum"}).collect()[0][0] == sum(row["count"] for row in wanted)
     one = read(spark, logs, aggregate=json.dumps({"total": {"sum": {"field": "id"}}}))
-    assert one.select("total").collect()[0][0] == spark.read.parquet(logs.parquet).agg({"id": "sum"}).collect()[0][0]
+    assert (
+        one.select("total").collect()[0][0]
+        == spark.read.parquet(logs.parquet).agg({"id": "sum"}).collect()[0][0]
+    )
 
 
 @pytest.mark.parametrize(
@@ -73,7 +94,9 @@ def test_aggregations_of_all_matching_rows(spark: SparkSession, logs: Logs) -> N
         ({"aggregate": "{}", "limit": 3}, "cannot be combined with columns, limit"),
     ],
 )
-def test_wrong_aggregations(spark: SparkSession, logs: Logs, options: dict[str, object], message: str) -> None:
+def test_wrong_aggregations(
+    spark: SparkSession, logs: Logs, options: dict[str, object], message: str
+) -> None:
     with pytest.raises(Exception, match=re.escape(message)):
         read(spark, logs, **options).collect()
     with pytest.raises(InvalidInputError, match=r"no option aggregate|cannot be combined"):
@@ -81,7 +104,9 @@ def test_wrong_aggregations(spark: SparkSession, logs: Logs, options: dict[str, 
 
 
 def test_limits_scores_and_snippets(spark: SparkSession, logs: Logs) -> None:
-    best = read(spark, logs, query="message:timeout", limit=5, score=True, snippet="message", columns="id")
+    best = read(
+        spark, logs, query="message:timeout", limit=5, score=True, snippet="message", columns="id"
+    )
     rows = best.collect()
     wanted = Table.open(logs.path).search("message:timeout", limit=5, columns=["id"])
     assert best.columns == ["id", "_score", "_snippet"]
@@ -91,7 +116,9 @@ def test_limits_scores_and_snippets(spark: SparkSession, logs: Logs) -> None:
     assert read(spark, logs, limit=0).count() == 0
 
 
-@pytest.mark.parametrize("options", [{}, {"score": True}, {"score": True, "snippet": "message"}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"score": True}, {"score": True, "snippet": "message"}], ids=str
+)
 def test_a_limited_search_of_which_only_some_columns_are_wanted(
     spark: SparkSession, logs: Logs, options: dict[str, object]
 ) -> None:
@@ -111,15 +138,24 @@ def test_older_versions(spark: SparkSession, logs: Logs) -> None:
     assert read(spark, logs, timestampAsOf=when[2].isoformat()).count() == 400
 
 
-def test_two_searches_of_one_table_in_one_plan(spark: SparkSession, logs: Logs, parquet: DataFrame) -> None:
-    one, two = read(spark, logs, query="message:timeout"), read(spark, logs, query="message:gateway")
-    plain = [parquet.where(f"array_contains(split(message, ' '), '{w}')") for w in ("timeout", "gateway")]
+def test_two_searches_of_one_table_in_one_plan(
+    spark: SparkSession, logs: Logs, parquet: DataFrame
+) -> None:
+    one, two = (
+        read(spark, logs, query="message:timeout"),
+        read(spark, logs, query="message:gateway"),
+    )
+    plain = [
+        parquet.where(f"array_contains(split(message, ' '), '{w}')") for w in ("timeout", "gateway")
+    ]
     assert_same_rows(one.unionAll(two), plain[0].unionAll(plain[1]))
     joined = one.alias("a").join(two.alias("b"), "id").select("id")
     assert_same_rows(joined, plain[0].join(plain[1], "id").select("id"))
 
 
-def test_filters_of_one_load_do_not_disturb_each_other(spark: SparkSession, logs: Logs, parquet: DataFrame) -> None:
+def test_filters_of_one_load_do_not_disturb_each_other(
+    spark: SparkSession, logs: Logs, parquet: DataFrame
+) -> None:
     frame = read(spark, logs)
     assert frame.where("id = 1").count() == 1
     assert frame.count() == 600
@@ -140,7 +176,9 @@ def test_a_search_never_looks_smaller_than_it_is(spark: SparkSession, logs: Logs
     size = int(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
     assert frame.toArrow().nbytes <= size < 1 << 20
     size = its.table(spark, logs.path)._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()
-    assert int(size) == sum(int(dict(tags)["rowsEnd"]) for tags in Table.open(logs.path).files()["tags"].to_pylist())
+    assert int(size) == sum(
+        int(dict(tags)["rowsEnd"]) for tags in Table.open(logs.path).files()["tags"].to_pylist()
+    )
 
 
 @pytest.mark.parametrize(
@@ -156,7 +194,9 @@ def test_a_search_never_looks_smaller_than_it_is(spark: SparkSession, logs: Logs
         ({"read.splitsPerTask": "x"}, "read.splitsPerTask"),
     ],
 )
-def test_wrong_options_are_explained(spark: SparkSession, logs: Logs, options: dict[str, str], said: str) -> None:
+def test_wrong_options_are_explained(
+    spark: SparkSession, logs: Logs, options: dict[str, str], said: str
+) -> None:
     with pytest.raises(Exception, match=said):
         read(spark, logs, **options).collect()
 
@@ -178,7 +218,10 @@ def test_temporary_views(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_catalog_tables_that_leave_their_columns_to_us(spark: SparkSession, tmp_path: Path) -> None:
-    one, other = make_logs(tmp_path / "one", commits=1), make_logs(tmp_path / "other", commits=1, rows=50)
+    one, other = (
+        make_logs(tmp_path / "one", commits=1),
+        make_logs(tmp_path / "other", commits=1, rows=50),
+    )
     names = [f"t{uuid4().hex}" for _ in range(2)]
     try:
         for name, logs in zip(names, (one, other), strict=True):
@@ -192,7 +235,9 @@ def test_catalog_tables_that_leave_their_columns_to_us(spark: SparkSession, tmp_
             spark.sql(f"drop table if exists {name}")
 
 
-def test_catalog_tables_that_name_their_columns_say_what_to_write_instead(spark: SparkSession, logs: Logs) -> None:
+def test_catalog_tables_that_name_their_columns_say_what_to_write_instead(
+    spark: SparkSession, logs: Logs
+) -> None:
     name = f"t{uuid4().hex}"
     with pytest.raises(AnalysisException, match="Leave the columns out"):
         spark.sql(f"create table {name} (id long) using indextables options (path '{logs.path}')")
@@ -201,16 +246,20 @@ def test_catalog_tables_that_name_their_columns_say_what_to_write_instead(spark:
 
 def test_plain_writes(spark: SparkSession, tmp_path: Path, parquet: DataFrame) -> None:
     path = str(tmp_path / "t")
-    writer = parquet.write.format("indextables").options(**OPTIONS).option("partitionColumns", "day")
+    writer = (
+        parquet.write.format("indextables").options(**OPTIONS).option("partitionColumns", "day")
+    )
     writer.mode("append").save(path)
     table = Table.open(path)
     assert table.partition_columns == ["day"]
     assert_same_rows(its.table(spark, path), parquet)
-    parquet.limit(10).write.format("indextables").mode("append").option("userMetadata", "more").save(path)
-    assert table.refresh().history(limit=1)["user_metadata"].to_pylist() == ["more"]
-    parquet.where("day = '2024-03-09'").limit(3).write.format("indextables").mode("overwrite").option(
-        "partitionOverwriteMode", "dynamic"
+    parquet.limit(10).write.format("indextables").mode("append").option(
+        "userMetadata", "more"
     ).save(path)
+    assert table.refresh().history(limit=1)["user_metadata"].to_pylist() == ["more"]
+    parquet.where("day = '2024-03-09'").limit(3).write.format("indextables").mode(
+        "overwrite"
+    ).option("partitionOverwriteMode", "dynamic").save(path)
     assert its.table(spark, path).where("day = '2024-03-09'").count() == 3
     assert its.table(spark, path).where("day = '2024-03-08'").count() > 100
     parquet.where("false").write.format("indextables").mode("overwrite").save(path)
@@ -224,16 +273,25 @@ def test_a_plain_write_adds_columns_and_is_made_once(spark: SparkSession, tmp_pa
     wider = wider.option("mergeSchema", True).option("txnAppId", "job").option("txnVersion", 1)
     for _ in range(2):
         wider.save(path)
-    assert rows_of(its.table(spark, path)) == [("0", "None"), ("1", "None"), ("2", "None"), ("7", "'x'")]
+    assert rows_of(its.table(spark, path)) == [
+        ("0", "None"),
+        ("1", "None"),
+        ("2", "None"),
+        ("7", "'x'"),
+    ]
     half = spark.range(3).write.format("indextables").mode("append").option("txnAppId", "job")
     with pytest.raises(AnalysisException, match="txnAppId is given without txnVersion"):
         half.save(path)
 
 
-def test_case_of_columns_survives_sparks_lower_case_options(spark: SparkSession, tmp_path: Path) -> None:
+def test_case_of_columns_survives_sparks_lower_case_options(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     path = str(tmp_path / "t")
     frame = spark.sql("select 'a word' as MyText")
-    frame.write.format("indextables").mode("append").option("indexing.typemap.MyText", "text").save(path)
+    frame.write.format("indextables").mode("append").option("indexing.typemap.MyText", "text").save(
+        path
+    )
     assert Table.open(path).count(query="MyText:word") == 1
 
 
@@ -256,11 +314,17 @@ def test_search_is_checked_before_spark_starts(spark: SparkSession, logs: Logs) 
 
 def test_search_gives_what_the_table_gives(spark: SparkSession, logs: Logs) -> None:
     table = Table.open(logs.path)
-    every = its.search(spark, logs.path, "message:disk -level:ERROR", where="ms > 10", columns=["id", "message"])
-    assert rows_of(every) == rows_of(
-        spark.createDataFrame(table.search("message:disk -level:ERROR", where="ms > 10", columns=["id", "message"]))
+    every = its.search(
+        spark, logs.path, "message:disk -level:ERROR", where="ms > 10", columns=["id", "message"]
     )
-    best = its.search(spark, logs.path, "message:disk message:cache", limit=9, options={"read.splitsPerTask": 2})
+    assert rows_of(every) == rows_of(
+        spark.createDataFrame(
+            table.search("message:disk -level:ERROR", where="ms > 10", columns=["id", "message"])
+        )
+    )
+    best = its.search(
+        spark, logs.path, "message:disk message:cache", limit=9, options={"read.splitsPerTask": 2}
+    )
     wanted = table.search("message:disk message:cache", limit=9)
     assert [r["_score"] for r in best.collect()] == pytest.approx(wanted["_score"].to_pylist())
     old = its.search(spark, logs.path, "message:disk", version=1)
@@ -270,19 +334,26 @@ def test_search_gives_what_the_table_gives(spark: SparkSession, logs: Logs) -> N
 def test_counts_and_aggregations(spark: SparkSession, logs: Logs, parquet: DataFrame) -> None:
     each = {"read.splitsPerTask": 3}
     assert its.count(spark, logs.path) == 600
-    assert its.count(spark, logs.path, where="day = '2024-03-09'") == parquet.where("day = '2024-03-09'").count()
+    assert (
+        its.count(spark, logs.path, where="day = '2024-03-09'")
+        == parquet.where("day = '2024-03-09'").count()
+    )
     found = its.count(spark, logs.path, query="message:disk", where="id > 50", options=each)
     assert found == parquet.where("id > 50 and array_contains(split(message, ' '), 'disk')").count()
     spec = {"levels": {"terms": {"field": "level", "size": 10}}}
     frame = its.aggregate(spark, logs.path, spec, query="message:disk", options=each)
-    assert_same_rows(frame, spark.createDataFrame(Table.open(logs.path).aggregate(spec, query="message:disk")))
+    assert_same_rows(
+        frame, spark.createDataFrame(Table.open(logs.path).aggregate(spec, query="message:disk"))
+    )
 
 
 def test_explain_says_what_happened(spark: SparkSession, logs: Logs) -> None:
     report = its.explain(spark, logs.path, query="message:disk", where="day = '2024-03-09'")
     assert report.splits_pruned_by_partition == 12
     assert report.splits_opened == 3
-    assert report.rows_matched == its.count(spark, logs.path, query="message:disk", where="day = '2024-03-09'")
+    assert report.rows_matched == its.count(
+        spark, logs.path, query="message:disk", where="day = '2024-03-09'"
+    )
     assert report.read_by == "the data source: a search opens the index"
     assert "splits_pruned_by_partition" in str(report)
 
@@ -291,5 +362,7 @@ def test_explain_says_who_reads(spark: SparkSession, logs: Logs) -> None:
     native = its.explain(spark, logs.path, columns=["id"])
     assert (native.read_by, native.rows_matched) == ("Spark's own Parquet scan", 600)
     assert len(native.splits) == native.splits_opened == 15
-    arrow = its.explain(spark, logs.path, where="id < 10", options={"read.engine": "arrow", "read.splitsPerTask": 2})
+    arrow = its.explain(
+        spark, logs.path, where="id < 10", options={"read.engine": "arrow", "read.splitsPerTask": 2}
+    )
     assert (arrow.read_by, arrow.rows_matched) == ("the data source: read.engine is arrow", 10)

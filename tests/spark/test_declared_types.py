@@ -1,4 +1,6 @@
-"""Types in CREATE and ALTER TABLE: what is accepted can be written and read, what cannot is refused by name."""
+"""Types in CREATE and ALTER TABLE: what is accepted can be written and read, what cannot is refused
+by name.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,11 @@ def test_a_type_that_cannot_be_written_is_refused_where_it_is_declared(
 ) -> None:
     with pytest.raises(PySparkException, match="INDEXTABLES_UNSUPPORTED") as raised:
         spark.sql(f"CREATE TABLE declared.refused (id INT, c {kind}) USING indextables")
-    assert "'c'" in str(raised.value) and REFUSED[kind] in str(raised.value) and "Traceback" not in str(raised.value)
+    assert (
+        "'c'" in str(raised.value)
+        and REFUSED[kind] in str(raised.value)
+        and "Traceback" not in str(raised.value)
+    )
     assert not spark.catalog.tableExists("declared.refused")
     spark.sql("CREATE TABLE IF NOT EXISTS declared.grows (id INT) USING indextables")
     with pytest.raises(PySparkException, match="INDEXTABLES_UNSUPPORTED"):
@@ -80,13 +86,21 @@ def test_a_table_of_python_refuses_the_same_types(tmp_path: Path) -> None:
     assert table.schema.names == ["id"]
 
 
-def test_the_length_of_a_varchar_is_enforced_by_every_write(spark: SparkSession, home: Path) -> None:
+def test_the_length_of_a_varchar_is_enforced_by_every_write(
+    spark: SparkSession, home: Path
+) -> None:
     nested = "n ARRAY<VARCHAR(2)>, m MAP<VARCHAR(2), STRUCT<x: VARCHAR(2)>>"
     spark.sql(f"CREATE TABLE declared.short (id INT, c VARCHAR(3), {nested}) USING indextables")
-    described = {row.col_name: row.data_type for row in spark.sql("DESCRIBE declared.short").collect()}
+    described = {
+        row.col_name: row.data_type for row in spark.sql("DESCRIBE declared.short").collect()
+    }
     assert described["c"] == "varchar(3)" and described["n"] == "array<varchar(2)>"
-    spark.sql("INSERT INTO declared.short VALUES (1, 'äöü', array('xy', null), map('ab', named_struct('x', 'yz')))")
-    spark.sql("INSERT INTO declared.short VALUES (2, 'ab   ', null, null), (3, null, array(), map())")
+    spark.sql(
+        "INSERT INTO declared.short VALUES (1, 'äöü', array('xy', null), map('ab', named_struct('x', 'yz')))"
+    )
+    spark.sql(
+        "INSERT INTO declared.short VALUES (2, 'ab   ', null, null), (3, null, array(), map())"
+    )
     path = f"{home}/declared/short"
     before = rows(spark, "SELECT id, c, length(c) FROM declared.short")
     assert before == [(1, "äöü", 3), (2, "ab ", 3), (3, None, None)]
@@ -101,7 +115,10 @@ def test_the_length_of_a_varchar_is_enforced_by_every_write(spark: SparkSession,
         "MERGE INTO declared.short t USING (SELECT 9 AS id, 'abcd' AS c) s ON t.id = s.id "
         "WHEN NOT MATCHED THEN INSERT (id, c) VALUES (s.id, s.c)",
     ):
-        with pytest.raises(PySparkException, match=r"EXCEED_LIMIT_LENGTH|VARCHAR\(\d\), and a value has \d characters"):
+        with pytest.raises(
+            PySparkException,
+            match=r"EXCEED_LIMIT_LENGTH|VARCHAR\(\d\), and a value has \d characters",
+        ):
             spark.sql(statement)
     frame = spark.createDataFrame([(4, "abcd")], "id INT, c STRING")
     writes: list[Callable[[], Any]] = [
@@ -110,9 +127,13 @@ def test_the_length_of_a_varchar_is_enforced_by_every_write(spark: SparkSession,
         lambda: frame.writeTo("declared.short").append(),
     ]
     for write in writes:
-        with pytest.raises(PySparkException, match=r"EXCEED_LIMIT_LENGTH|VARCHAR\(3\)|CANNOT_FIND_DATA"):
+        with pytest.raises(
+            PySparkException, match=r"EXCEED_LIMIT_LENGTH|VARCHAR\(3\)|CANNOT_FIND_DATA"
+        ):
             write()
-    with pytest.raises(InvalidInputError, match=r"'c' is VARCHAR\(3\), and a value has 4 characters: 'abcd'"):
+    with pytest.raises(
+        InvalidInputError, match=r"'c' is VARCHAR\(3\), and a value has 4 characters: 'abcd'"
+    ):
         its.write(frame, path)
     with pytest.raises(InvalidInputError, match=r"VARCHAR\(3\)"):
         Table.open(path).append([{"id": 4, "c": "abcd"}])
@@ -124,7 +145,9 @@ def test_the_length_of_a_varchar_is_enforced_by_every_write(spark: SparkSession,
     assert rows(spark, "SELECT id, c FROM declared.short WHERE id > 2") == [(3, "z  "), (4, "abc")]
 
 
-def test_types_of_added_columns_are_kept_as_they_were_declared(spark: SparkSession, home: Path) -> None:
+def test_types_of_added_columns_are_kept_as_they_were_declared(
+    spark: SparkSession, home: Path
+) -> None:
     spark.sql("CREATE TABLE declared.added (id INT) USING indextables")
     spark.sql("ALTER TABLE declared.added ADD COLUMNS (v VARCHAR(2), s STRING COLLATE UTF8_LCASE)")
     spark.sql("INSERT INTO declared.added VALUES (1, 'ab', 'Yes')")
@@ -141,11 +164,15 @@ def test_a_column_with_a_collation_compares_as_it_says(spark: SparkSession, home
     for number, word in enumerate(["AbC", "b", "ABC", "zz"]):
         spark.sql(f"INSERT INTO declared.collated VALUES ({number}, '{word}', 'w')")
     for condition in ("c = 'abc'", "c < 'B'", "c IN ('aBC')", "m TEXTSEARCH 'w' AND c = 'abc'"):
-        assert rows(spark, f"SELECT id FROM declared.collated WHERE {condition}") == [(0,), (2,)], condition
+        assert rows(spark, f"SELECT id FROM declared.collated WHERE {condition}") == [(0,), (2,)], (
+            condition
+        )
     spark.sql("DELETE FROM declared.collated WHERE c = 'abc'")
     assert rows(spark, "SELECT id FROM declared.collated") == [(1,), (3,)]
     with pytest.raises(PySparkException, match="cannot be a partition column"):
-        spark.sql("CREATE TABLE declared.r (id INT, c STRING COLLATE UTF8_LCASE) USING indextables PARTITIONED BY (c)")
+        spark.sql(
+            "CREATE TABLE declared.r (id INT, c STRING COLLATE UTF8_LCASE) USING indextables PARTITIONED BY (c)"
+        )
 
 
 def test_an_error_of_the_parser_keeps_its_condition(spark: SparkSession, home: Path) -> None:

@@ -1,4 +1,6 @@
-"""Rows that deletion vectors name are gone in Spark too, whoever reads; a stream of changes goes on across all of it."""
+"""Rows that deletion vectors name are gone in Spark too, whoever reads; a stream of changes goes on
+across all of it.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +31,14 @@ def test_every_way_to_read(spark: SparkSession, tmp_path: Path) -> None:
     assert first[0] == expected[0] == 1
     source = spark.read.format("indextables").load(table.path)
     assert sorted(row.id for row in source.collect()) == expected
-    assert sorted(row.id for row in its.search(spark, table.path, "message:disk").collect()) == sorted(
-        table.search("message:disk", columns=["id"]).column("id").to_pylist()
+    assert sorted(
+        row.id for row in its.search(spark, table.path, "message:disk").collect()
+    ) == sorted(table.search("message:disk", columns=["id"]).column("id").to_pylist())
+    assert (
+        its.count(spark, table.path)
+        == its.count(spark, table.path, where="id >= 0")
+        == len(expected)
     )
-    assert its.count(spark, table.path) == its.count(spark, table.path, where="id >= 0") == len(expected)
     assert its.count(spark, table.path, query="message:disk") == table.count(query="message:disk")
     its.delete(spark, table.path, where="id = 100")
     assert its.table(spark, table.path).count() == len(expected) - 1
@@ -63,9 +69,19 @@ QUERIES = [
 
 
 @pytest.mark.parametrize("partitioned", [False, True])
-def test_sparks_own_scan_leaves_deleted_rows_out(spark: SparkSession, tmp_path: Path, partitioned: bool) -> None:
-    """Every reader of Spark: whole and cut files, row by row and in batches, compiled and interpreted."""
-    table = table_of(tmp_path / "t", appends=3, each=40, partitioned=partitioned, options={"delete.mode": "vector"})
+def test_sparks_own_scan_leaves_deleted_rows_out(
+    spark: SparkSession, tmp_path: Path, partitioned: bool
+) -> None:
+    """Every reader of Spark: whole and cut files, row by row and in batches, compiled and
+    interpreted.
+    """
+    table = table_of(
+        tmp_path / "t",
+        appends=3,
+        each=40,
+        partitioned=partitioned,
+        options={"delete.mode": "vector"},
+    )
     table.delete(where="id IN (0, 7, 45, 119)")
     table.delete(query="message:retry", where="id < 40")
     assert pc.any(pc.is_valid(table.files()["deletion_vector"])).as_py()
@@ -89,7 +105,9 @@ def test_sparks_own_scan_leaves_deleted_rows_out(spark: SparkSession, tmp_path: 
         for key in conf:
             spark.conf.unset(key)
     scan = plan_of(spark.sql("SELECT id FROM masked WHERE id > 3"))
-    assert "FileScan parquet" in scan and "GreaterThan(id,3)" in scan and "BatchScan" not in scan, scan
+    assert "FileScan parquet" in scan and "GreaterThan(id,3)" in scan and "BatchScan" not in scan, (
+        scan
+    )
     assert "ReadSchema: struct<id:" in scan
     asked = ("id", "_metadata.row_index", "_metadata.file_name", "_metadata.file_size")
     places = its.table(spark, table.path).select(*asked).collect()
@@ -111,16 +129,24 @@ def test_searches_over_a_scan_with_deleted_rows(spark: SparkSession, tmp_path: P
         def ask(query: str, name: str = name) -> list[tuple[object, ...]]:
             return answers(spark.sql(query.format(t=name)))
 
-        assert {row[0] for row in ask("SELECT id FROM {t} WHERE message TEXTSEARCH 'disk'")} == found
-        assert ask("SELECT count(*) FILTER (WHERE message TEXTSEARCH 'disk'), count(*) FROM {t}") == [
-            (len(found), len(living))
-        ]
-        assert {row[0] for row in ask("SELECT id FROM {t} WHERE NOT message TEXTSEARCH 'disk'")} == living - found
-        joined = ask("SELECT a.id FROM {t} a JOIN {t} b ON a.id = b.id WHERE a.message TEXTSEARCH 'disk'")
+        assert {
+            row[0] for row in ask("SELECT id FROM {t} WHERE message TEXTSEARCH 'disk'")
+        } == found
+        assert ask(
+            "SELECT count(*) FILTER (WHERE message TEXTSEARCH 'disk'), count(*) FROM {t}"
+        ) == [(len(found), len(living))]
+        assert {
+            row[0] for row in ask("SELECT id FROM {t} WHERE NOT message TEXTSEARCH 'disk'")
+        } == living - found
+        joined = ask(
+            "SELECT a.id FROM {t} a JOIN {t} b ON a.id = b.id WHERE a.message TEXTSEARCH 'disk'"
+        )
         assert {row[0] for row in joined} == found
 
 
-def test_another_version_is_another_scan_and_what_is_cached_knows_it(spark: SparkSession, tmp_path: Path) -> None:
+def test_another_version_is_another_scan_and_what_is_cached_knows_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     table = table_of(tmp_path / "t", appends=1, each=40, options={"delete.mode": "vector"})
     before = its.table(spark, table.path)
     table.delete(where="id = 3")
@@ -136,7 +162,9 @@ def test_another_version_is_another_scan_and_what_is_cached_knows_it(spark: Spar
     assert sorted(row.id for row in joined) == ids(table.refresh())
 
 
-def test_a_vector_that_is_gone_is_an_error_and_never_all_rows(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_vector_that_is_gone_is_an_error_and_never_all_rows(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     table = table_of(tmp_path / "t", appends=1, each=2000, options={"delete.mode": "vector"})
     table.delete(query="message:disk OR message:cache")
     frame = its.table(spark, table.path)
@@ -157,8 +185,15 @@ def test_a_stream_of_changes(spark: SparkSession, tmp_path: Path) -> None:
 
     def follow() -> Counter[tuple[str, int, int]]:
         changes = its.read_stream(spark, table.path, read_change_feed=True)
-        its.write_stream(changes, target, checkpoint=checkpoint, trigger={"availableNow": True}).awaitTermination()
-        told = Table.open(target).scan(columns=["_change_type", "id", "_commit_version"]).read_all().to_pylist()
+        its.write_stream(
+            changes, target, checkpoint=checkpoint, trigger={"availableNow": True}
+        ).awaitTermination()
+        told = (
+            Table.open(target)
+            .scan(columns=["_change_type", "id", "_commit_version"])
+            .read_all()
+            .to_pylist()
+        )
         return Counter((row["_change_type"], row["id"], row["_commit_version"]) for row in told)
 
     snapshot = Counter({("insert", i, 2): 1 for i in range(40)})
@@ -191,7 +226,9 @@ def test_the_feed_tells_of_rows_that_statements_changed_and_of_no_others(
         changes = table.refresh().changes(table.refresh().version).read_all().to_pylist()
         return Counter((row["_change_type"], row["id"]) for row in changes)
 
-    assert told(f"DELETE FROM {target} WHERE id IN (3, 14)") == Counter([("delete", 3), ("delete", 14)])
+    assert told(f"DELETE FROM {target} WHERE id IN (3, 14)") == Counter(
+        [("delete", 3), ("delete", 14)]
+    )
     assert told(f"UPDATE {target} SET level = 'x' WHERE id = 4") == Counter(
         [("update_preimage", 4), ("update_postimage", 4)]
     )

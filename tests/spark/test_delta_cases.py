@@ -1,4 +1,6 @@
-"""Statements that users of Delta write do what is expected, on a table by its name and on one by its path."""
+"""Statements that users of Delta write do what is expected, on a table by its name and on one by
+its path.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +40,16 @@ def _parameters() -> Iterator[object]:
     for case in CASES:
         for kind in ("name", "path"):
             if case.only in ("", kind):
-                marks = [] if case.quick and kind == ("name", "path")[len(case.name) % 2] else [pytest.mark.slow]
+                marks = (
+                    []
+                    if case.quick and kind == ("name", "path")[len(case.name) % 2]
+                    else [pytest.mark.slow]
+                )
                 yield pytest.param(case, kind, id=f"{case.name}, by {kind}", marks=marks)
 
 
 @pytest.mark.parametrize(("case", "kind"), list(_parameters()))
-def test_a_statement_does_what_is_expected(spark: SparkSession, database: Path, case: Case, kind: str) -> None:
+def test_a_statement_does_what_is_expected(
+    spark: SparkSession, database: Path, case: Case, kind: str
+) -> None:
     case.run(spark, place(database, kind))

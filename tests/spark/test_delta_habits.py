@@ -1,7 +1,9 @@
-"""What a user of Delta types, by name and by path: each works, or raises with the way out; none is a bare traceback.
+"""What a user of Delta types, by name and by path: each works, or raises with the way out; none is
+a bare traceback.
 
-A step is a statement (or a call of the DataFrame API) and what must be true: rows that it returns, rows that a table then
-has, or what the error says. The steps of a story run in order on tables of their own.
+A step is a statement (or a call of the DataFrame API) and what must be true: rows that it returns,
+rows that a table then has, or what the error says. The steps of a story run in order on tables of
+their own.
 """
 
 from __future__ import annotations
@@ -46,12 +48,18 @@ MAKING = [
         then=("SELECT * FROM {t}", []),
     ),
     Step("CREATE TABLE {t} (id INT) USING indextables", says=["TABLE_OR_VIEW_ALREADY_EXISTS"]),
-    Step("CREATE TABLE IF NOT EXISTS {t} (id INT) USING indextables", then=("SELECT count(*) FROM {t}", [(0,)])),
+    Step(
+        "CREATE TABLE IF NOT EXISTS {t} (id INT) USING indextables",
+        then=("SELECT count(*) FROM {t}", [(0,)]),
+    ),
     Step(f"INSERT INTO {{t}} {VALUES}", then=("SELECT * FROM {t}", THREE)),
     Step("SELECT id FROM {t} WHERE message TEXTSEARCH 'timeout'", returns=[(1,), (3,)]),
     Step("SELECT id FROM {t} WHERE message TEXTSEARCH 'timeout' AND day = 'b'", returns=[(3,)]),
     Step("SELECT count(*), max(id) FROM {t} WHERE day = 'a'", returns=[(2, 2)]),
-    Step("INSERT INTO {t} (day, id, message) VALUES ('c', 4, 'named')", then=("SELECT max(id) FROM {t}", [(4,)])),
+    Step(
+        "INSERT INTO {t} (day, id, message) VALUES ('c', 4, 'named')",
+        then=("SELECT max(id) FROM {t}", [(4,)]),
+    ),
     Step(
         "INSERT INTO {t} BY NAME SELECT 'c' AS day, 'by name' AS message, 5L AS id",
         then=("SELECT message FROM {t} WHERE id = 5", [("by name",)]),
@@ -70,7 +78,10 @@ MAKING = [
     Step("SELECT * FROM {t} VERSION AS OF 1", returns=THREE),
     Step("SELECT count(*) FROM {t} VERSION AS OF 99", says=["INDEXTABLES_VERSION_NOT_FOUND", "99"]),
     Step("SELECT count(*) FROM {t} TIMESTAMP AS OF '2999-01-01'", returns=[(4,)]),
-    Step("SELECT count(*) FROM {t} TIMESTAMP AS OF '1999-01-01'", says=["INDEXTABLES_VERSION_NOT_FOUND"]),
+    Step(
+        "SELECT count(*) FROM {t} TIMESTAMP AS OF '1999-01-01'",
+        says=["INDEXTABLES_VERSION_NOT_FOUND"],
+    ),
     Step("SHOW PARTITIONS {t}", returns=[("day=a",), ("day=b",), ("day=c",)]),
     Step("SHOW COLUMNS IN {t}", returns=[("id",), ("message",), ("day",)]),
     Step("SHOW TBLPROPERTIES {t} ('team')", returns=[("team", "search")]),
@@ -84,16 +95,29 @@ MAKING = [
 
 
 @pytest.mark.parametrize("place", ["name", "lake", "path"])
-def test_a_table_is_made_filled_looked_at_and_dropped(spark: SparkSession, home: Path, place: str) -> None:
-    name = {"name": "made", "lake": "lake.db.made", "path": f"indextables.`{home}/made_by_path`"}[place]
+def test_a_table_is_made_filled_looked_at_and_dropped(
+    spark: SparkSession, home: Path, place: str
+) -> None:
+    name = {"name": "made", "lake": "lake.db.made", "path": f"indextables.`{home}/made_by_path`"}[
+        place
+    ]
     for step in MAKING:
         run(spark, step, {"t": name})
 
 
 REFUSED = [
-    Step("CREATE TABLE r (id INT NOT NULL) USING indextables", says=["INDEXTABLES_UNSUPPORTED", "IS NOT NULL"]),
-    Step("CREATE TABLE r (id INT, t TIMESTAMP) USING indextables PARTITIONED BY (days(t))", says=["PARTITIONED BY"]),
-    Step("CREATE TABLE r (id INT) USING indextables CLUSTER BY (id)", says=["CLUSTER BY", "PARTITIONED BY"]),
+    Step(
+        "CREATE TABLE r (id INT NOT NULL) USING indextables",
+        says=["INDEXTABLES_UNSUPPORTED", "IS NOT NULL"],
+    ),
+    Step(
+        "CREATE TABLE r (id INT, t TIMESTAMP) USING indextables PARTITIONED BY (days(t))",
+        says=["PARTITIONED BY"],
+    ),
+    Step(
+        "CREATE TABLE r (id INT) USING indextables CLUSTER BY (id)",
+        says=["CLUSTER BY", "PARTITIONED BY"],
+    ),
     Step(
         "CREATE TABLE r (id INT) USING indextables TBLPROPERTIES ('delta.appendOnly' = 'true')",
         says=["delta.appendOnly", "another format"],
@@ -102,12 +126,20 @@ REFUSED = [
         "CREATE TABLE r (m STRING) USING indextables TBLPROPERTIES ('indexing.typmap.m' = 'text')",
         says=["INDEXTABLES_UNKNOWN_OPTION", "indexing.typemap."],
     ),
-    Step("CREATE TABLE r USING indextables LOCATION '{home}/nothing'", says=["no columns are given"]),
+    Step(
+        "CREATE TABLE r USING indextables LOCATION '{home}/nothing'", says=["no columns are given"]
+    ),
     Step("CREATE TABLE r (id INT DEFAULT 7) USING indextables", says=["default", "INSERT INTO"]),
-    Step("CREATE TABLE lake.db.r (id INT DEFAULT 7)", says=["INDEXTABLES_UNSUPPORTED", "default", "INSERT INTO"]),
+    Step(
+        "CREATE TABLE lake.db.r (id INT DEFAULT 7)",
+        says=["INDEXTABLES_UNSUPPORTED", "default", "INSERT INTO"],
+    ),
     Step("CREATE TABLE lake.db.r (id INT) USING parquet", says=["USING indextables"]),
     Step("CREATE TABLE lake.db.r (id INT) LOCATION '{home}/elsewhere'", says=["LOCATION"]),
-    Step("SELECT * FROM indextables.`{home}/nothing`", says=["INDEXTABLES_TABLE_NOT_FOUND", "{home}/nothing"]),
+    Step(
+        "SELECT * FROM indextables.`{home}/nothing`",
+        says=["INDEXTABLES_TABLE_NOT_FOUND", "{home}/nothing"],
+    ),
     Step("SELECT * FROM lake.nowhere.x", says=["TABLE_OR_VIEW_NOT_FOUND"]),
 ]
 
@@ -137,10 +169,16 @@ SELECTING = [
     Step("SELECT * FROM failed", says=["TABLE_OR_VIEW_NOT_FOUND"]),
     Step("CREATE TABLE outside USING indextables LOCATION '{home}/outside' AS SELECT 1L AS id"),
     Step("DROP TABLE outside"),
-    Step("CREATE TABLE again USING indextables LOCATION '{home}/outside'", then=("SELECT * FROM again", [(1,)])),
+    Step(
+        "CREATE TABLE again USING indextables LOCATION '{home}/outside'",
+        then=("SELECT * FROM again", [(1,)]),
+    ),
     Step("CREATE TABLE plain (id INT) USING parquet"),
     Step("INSERT INTO plain VALUES (1)", then=("SELECT * FROM plain", [(1,)])),
-    Step("CREATE TABLE plain_too USING parquet AS SELECT * FROM plain", then=("SELECT * FROM plain_too", [(1,)])),
+    Step(
+        "CREATE TABLE plain_too USING parquet AS SELECT * FROM plain",
+        then=("SELECT * FROM plain_too", [(1,)]),
+    ),
     Step("CREATE OR REPLACE TABLE plain USING indextables AS SELECT 1 AS id", says=["DROP TABLE"]),
     Step("CREATE VIEW seen AS SELECT * FROM again", then=("SELECT * FROM seen", [(1,)])),
 ]
@@ -155,25 +193,48 @@ def calls() -> list[Step]:
     """The DataFrame API."""
     count = "SELECT count(*) FROM d"
     return [
-        Step(lambda s: frame(s, 0, 1).write.format("indextables").saveAsTable("d"), then=(count, [(2,)])),
-        Step(lambda s: frame(s, 2).write.format("indextables").saveAsTable("d"), says=["TABLE_OR_VIEW_ALREADY_EXISTS"]),
-        Step(lambda s: frame(s, 2).write.format("indextables").mode("ignore").saveAsTable("d"), then=(count, [(2,)])),
-        Step(lambda s: frame(s, 2).write.format("indextables").mode("append").saveAsTable("d"), then=(count, [(3,)])),
+        Step(
+            lambda s: frame(s, 0, 1).write.format("indextables").saveAsTable("d"),
+            then=(count, [(2,)]),
+        ),
+        Step(
+            lambda s: frame(s, 2).write.format("indextables").saveAsTable("d"),
+            says=["TABLE_OR_VIEW_ALREADY_EXISTS"],
+        ),
+        Step(
+            lambda s: frame(s, 2).write.format("indextables").mode("ignore").saveAsTable("d"),
+            then=(count, [(2,)]),
+        ),
+        Step(
+            lambda s: frame(s, 2).write.format("indextables").mode("append").saveAsTable("d"),
+            then=(count, [(3,)]),
+        ),
         Step(lambda s: frame(s, 3).write.insertInto("d"), then=(count, [(4,)])),
         Step(lambda s: frame(s, 4).writeTo("d").append(), then=(count, [(5,)])),
         Step(
             lambda s: frame(s, 9).writeTo("d").overwrite(f.col("id") > 1),
             then=("SELECT id FROM d", [(0,), (1,), (9,)]),
         ),
-        Step(lambda s: frame(s, 7).write.insertInto("d", overwrite=True), then=("SELECT id FROM d", [(7,)])),
-        Step(lambda s: s.read.option("versionAsOf", 1).table("d").select("id"), returns=[(0,), (1,)]),
+        Step(
+            lambda s: frame(s, 7).write.insertInto("d", overwrite=True),
+            then=("SELECT id FROM d", [(7,)]),
+        ),
+        Step(
+            lambda s: s.read.option("versionAsOf", 1).table("d").select("id"), returns=[(0,), (1,)]
+        ),
         Step(lambda s: s.read.format("indextables").table("d").select("id"), returns=[(7,)]),
         Step(
             lambda s: frame(s, 1, 2).write.format("indextables").mode("overwrite").saveAsTable("d"),
             then=(count, [(2,)]),
         ),
         Step(
-            lambda s: frame(s, 1).withColumn("n", f.lit(1)).write.mode("append").format("indextables").saveAsTable("d"),
+            lambda s: (
+                frame(s, 1)
+                .withColumn("n", f.lit(1))
+                .write.mode("append")
+                .format("indextables")
+                .saveAsTable("d")
+            ),
             says=["TOO_MANY_DATA_COLUMNS"],
         ),
         Step(
@@ -196,11 +257,19 @@ def calls() -> list[Step]:
             then=("SELECT id FROM parts", [(5,)]),
         ),
         Step(
-            lambda s: frame(s, 1, 2).write.format("indextables").partitionBy("id").saveAsTable("by_id"),
+            lambda s: (
+                frame(s, 1, 2).write.format("indextables").partitionBy("id").saveAsTable("by_id")
+            ),
             then=("SHOW PARTITIONS by_id", [("id=1",), ("id=2",)]),
         ),
-        Step(lambda s: [(s.catalog.tableExists("d"), s.catalog.tableExists("e"))], returns=[(True, False)]),
-        Step(lambda s: [(t.name,) for t in s.catalog.listTables("habits", "by_*")], returns=[("by_id",)]),
+        Step(
+            lambda s: [(s.catalog.tableExists("d"), s.catalog.tableExists("e"))],
+            returns=[(True, False)],
+        ),
+        Step(
+            lambda s: [(t.name,) for t in s.catalog.listTables("habits", "by_*")],
+            returns=[("by_id",)],
+        ),
         Step(
             lambda s: [(c.name, c.isPartition) for c in s.catalog.listColumns("by_id")],
             returns=[("id", True), ("message", False)],
@@ -215,8 +284,12 @@ def test_the_dataframe_api_by_name(spark: SparkSession, home: Path) -> None:
         run(spark, step, {})
 
 
-def test_a_read_by_name_is_sparks_own_scan_and_a_search_is_the_index(spark: SparkSession, home: Path) -> None:
-    its.write(frame(spark, *range(20)), f"{home}/scanned", options={"indexing.typemap.message": "text"})
+def test_a_read_by_name_is_sparks_own_scan_and_a_search_is_the_index(
+    spark: SparkSession, home: Path
+) -> None:
+    its.write(
+        frame(spark, *range(20)), f"{home}/scanned", options={"indexing.typemap.message": "text"}
+    )
     spark.sql(f"CREATE TABLE scanned USING indextables LOCATION '{home}/scanned'")
 
     def plan(sql: str) -> str:
@@ -263,9 +336,16 @@ CHANGING = [
         "TBLPROPERTIES ('indexing.typemap.v' = 'text')"
     ),
     Step("INSERT INTO {t} SELECT id, 'row ' || id, 'd' || (id % 2) FROM range(10)"),
-    Step("DELETE FROM {t} WHERE id = 3", returns=[(1, 0, 1, 0)], then=("SELECT count(*) FROM {t}", [(9,)])),
+    Step(
+        "DELETE FROM {t} WHERE id = 3",
+        returns=[(1, 0, 1, 0)],
+        then=("SELECT count(*) FROM {t}", [(9,)]),
+    ),
     Step("DELETE FROM {t} WHERE id = 3", returns=[(0, 0, 0, 0)]),
-    Step("DELETE FROM {t} AS x WHERE x.id IN (SELECT id FROM range(2)) AND x.day = 'd0'", returns=[(1, 0, 1, 0)]),
+    Step(
+        "DELETE FROM {t} AS x WHERE x.id IN (SELECT id FROM range(2)) AND x.day = 'd0'",
+        returns=[(1, 0, 1, 0)],
+    ),
     Step(
         "UPDATE {t} SET v = concat(v, ' changed'), day = 'd9' WHERE id < 5",
         returns=[(3, 3, 0, 0)],
@@ -275,7 +355,10 @@ CHANGING = [
         ),
     ),
     Step("DELETE FROM {t} WHERE v TEXTSEARCH 'changed'", returns=[(3, 0, 3, 0)]),
-    Step("DELETE FROM {t} WHERE v TEXTSEARCH 'row' AND id = 5", says=["INDEXTABLES_UNSUPPORTED", "its.delete"]),
+    Step(
+        "DELETE FROM {t} WHERE v TEXTSEARCH 'row' AND id = 5",
+        says=["INDEXTABLES_UNSUPPORTED", "its.delete"],
+    ),
     Step("UPDATE {t} SET nothing = 1", says=["UNRESOLVED_COLUMN", "nothing"]),
     Step("UPDATE {t} SET v = nothing", says=["UNRESOLVED_COLUMN"]),
     Step("UPDATE {t} SET id = 'no number'", says=["CANNOT_SAFELY_CAST"]),
@@ -285,14 +368,24 @@ CHANGING = [
         returns=[(4, 1, 1, 2)],
         then=(
             "SELECT id, v FROM {t}",
-            [(5, "row 5"), (6, "row 6"), (7, "row 7"), (9, "merged"), (10, "merged"), (11, "merged")],
+            [
+                (5, "row 5"),
+                (6, "row 6"),
+                (7, "row 7"),
+                (9, "merged"),
+                (10, "merged"),
+                (11, "merged"),
+            ],
         ),
     ),
     Step(  # 'x' is no number, and no clause asks it to be one
         "MERGE INTO {t} t USING (SELECT id, if(id = 9, 'x', '4') AS n FROM range(9, 12)) s ON t.id = s.id "
         "WHEN MATCHED AND s.id = 10 THEN UPDATE SET v = 'number ' || CAST(s.n AS INT)",
         returns=[(1, 1, 0, 0)],
-        then=("SELECT id, v FROM {t} WHERE id > 8", [(9, "merged"), (10, "number 4"), (11, "merged")]),
+        then=(
+            "SELECT id, v FROM {t} WHERE id > 8",
+            [(9, "merged"), (10, "number 4"), (11, "merged")],
+        ),
     ),
     Step(
         "MERGE INTO {t} t USING (SELECT 5L AS id) s ON t.id = s.id WHEN NOT MATCHED BY SOURCE AND t.id > 8 THEN DELETE "
@@ -330,12 +423,16 @@ CHANGING = [
 
 
 @pytest.mark.parametrize("place", ["name", "path"])
-def test_rows_change_and_the_table_is_kept_in_order(spark: SparkSession, home: Path, place: str) -> None:
+def test_rows_change_and_the_table_is_kept_in_order(
+    spark: SparkSession, home: Path, place: str
+) -> None:
     name = {"name": "changing", "path": f"indextables.`{home}/changing_by_path`"}[place]
     for step in CHANGING:
         run(spark, step, {"t": name})
     operations = [row.operation for row in spark.sql(f"DESCRIBE HISTORY {name}").collect()]
-    assert operations[:2] == ["DELETE", "RESTORE"] and {"MERGE INTO", "UPDATE", "WRITE"} < {*operations}
+    assert operations[:2] == ["DELETE", "RESTORE"] and {"MERGE INTO", "UPDATE", "WRITE"} < {
+        *operations
+    }
 
 
 def test_rows_of_others_are_left_to_spark(spark: SparkSession, home: Path) -> None:
@@ -356,7 +453,9 @@ def test_a_merge_does_what_a_dictionary_does(spark: SparkSession, home: Path, mo
     rows: dict[int, tuple[Any, int]] = {}
     for number in range(300):
         rows[number] = (draw.choice([None, number]), draw.randrange(100))
-    frame = spark.createDataFrame([(key, value) for key, value in rows.values()], "k BIGINT, v BIGINT")
+    frame = spark.createDataFrame(
+        [(key, value) for key, value in rows.values()], "k BIGINT, v BIGINT"
+    )
     its.write(frame.repartition(3), path, options={"delete.mode": mode})
     expected = sorted((list(each) for each in rows.values()), key=repr)
     for _ in range(3):
@@ -378,10 +477,14 @@ def test_a_merge_does_what_a_dictionary_does(spark: SparkSession, home: Path, mo
                 after.append([key, -1 if value == 50 else value])
             elif given >= 30:
                 after.append([key, value + given if given < 80 else value])
-        after += [[key, value] for key, value in changes.items() if key not in keys and value > 20] + [[None, 1]]
+        after += [
+            [key, value] for key, value in changes.items() if key not in keys and value > 20
+        ] + [[None, 1]]
         expected = sorted(after, key=repr)
         assert rows_of(its.table(spark, path)) == sorted((tuple(row) for row in expected), key=repr)
-        assert Table.open(path).count() == len(expected) and report.version == Table.open(path).version
+        assert (
+            Table.open(path).count() == len(expected) and report.version == Table.open(path).version
+        )
     assert its.verify(spark, path).healthy
 
 
@@ -399,14 +502,27 @@ def test_a_merge_that_meets_another_writer_changes_nothing(spark: SparkSession, 
 
 
 ALTERING = [
-    Step("CREATE TABLE al (id BIGINT, v STRING) USING indextables TBLPROPERTIES ('indexing.typemap.v' = 'text')"),
+    Step(
+        "CREATE TABLE al (id BIGINT, v STRING) USING indextables TBLPROPERTIES ('indexing.typemap.v' = 'text')"
+    ),
     Step("INSERT INTO al SELECT id, 'x ' || id FROM range(5)"),
-    Step("CREATE TABLE twin LIKE al", then=("SHOW TBLPROPERTIES twin", [("indexing.typemap.v", "text")])),
-    Step("ALTER TABLE al SET TBLPROPERTIES ('team' = 'q')", then=("SHOW TBLPROPERTIES al ('team')", [("team", "q")])),
-    Step("ALTER TABLE al SET TBLPROPERTIES ('indexing.typemap.v' = 'string')", says=["INDEXTABLES_"]),
+    Step(
+        "CREATE TABLE twin LIKE al",
+        then=("SHOW TBLPROPERTIES twin", [("indexing.typemap.v", "text")]),
+    ),
+    Step(
+        "ALTER TABLE al SET TBLPROPERTIES ('team' = 'q')",
+        then=("SHOW TBLPROPERTIES al ('team')", [("team", "q")]),
+    ),
+    Step(
+        "ALTER TABLE al SET TBLPROPERTIES ('indexing.typemap.v' = 'string')", says=["INDEXTABLES_"]
+    ),
     Step("ALTER TABLE al SET TBLPROPERTIES ('delta.appendOnly' = 'true')", says=["another format"]),
     Step("ALTER TABLE al UNSET TBLPROPERTIES ('team')"),
-    Step("COMMENT ON TABLE al IS 'said'", then=("SHOW TBLPROPERTIES al", [("indexing.typemap.v", "text")])),
+    Step(
+        "COMMENT ON TABLE al IS 'said'",
+        then=("SHOW TBLPROPERTIES al", [("indexing.typemap.v", "text")]),
+    ),
     Step("CACHE TABLE al", then=("SELECT count(*) FROM al", [(5,)])),
     Step("INSERT INTO al VALUES (9, 'nine')", then=("SELECT count(*) FROM al", [(6,)])),
     Step("UPDATE al SET v = 'up' WHERE id = 9", then=("SELECT v FROM al WHERE id = 9", [("up",)])),
@@ -425,7 +541,9 @@ ALTERING = [
         "ALTER TABLE renamed ADD COLUMNS (one INT COMMENT 'first', two STRING)",
         then=("SELECT one, two FROM renamed WHERE id = 1", [(None, None)]),
     ),
-    Step("ALTER TABLE renamed DROP COLUMNS (one, two)", then=("SELECT count(*) FROM renamed", [(5,)])),
+    Step(
+        "ALTER TABLE renamed DROP COLUMNS (one, two)", then=("SELECT count(*) FROM renamed", [(5,)])
+    ),
     Step(
         "INSERT WITH SCHEMA EVOLUTION INTO renamed BY NAME SELECT 7L AS id, 'x' AS v, 1 AS n, 2 AS more",
         then=("SELECT n, more FROM renamed WHERE id = 7", [(1, 2)]),
@@ -447,9 +565,15 @@ ALTERING = [
     ),
     Step("SELECT v FROM renamed", says=["UNRESOLVED_COLUMN"]),
     Step("SELECT id FROM renamed WHERE words TEXTSEARCH '4'", returns=[(4,)]),
-    Step("ALTER TABLE renamed ALTER COLUMN n TYPE BIGINT", then=("SELECT n FROM renamed WHERE id = 7", [(1,)])),
+    Step(
+        "ALTER TABLE renamed ALTER COLUMN n TYPE BIGINT",
+        then=("SELECT n FROM renamed WHERE id = 7", [(1,)]),
+    ),
     Step("ALTER TABLE renamed ALTER COLUMN n TYPE STRING", says=["'n'"]),
-    Step("ALTER TABLE renamed DROP COLUMN more", then=("SELECT * FROM renamed WHERE id = 7", [(7, "part", 1)])),
+    Step(
+        "ALTER TABLE renamed DROP COLUMN more",
+        then=("SELECT * FROM renamed WHERE id = 7", [(7, "part", 1)]),
+    ),
     Step("ALTER TABLE renamed DROP COLUMN IF EXISTS nowhere"),
     Step("ALTER TABLE renamed DROP COLUMN nowhere", says=["nowhere"]),
     Step("ALTER TABLE renamed ALTER COLUMN words COMMENT 'said'"),
@@ -466,8 +590,12 @@ ALTERING = [
         "WHEN MATCHED AND t.words = 'LATE WORDS' THEN UPDATE SET words = s.words",
         then=("SELECT words, n FROM renamed WHERE id = 8", [("merged", 10000000000)]),
     ),
-    Step("DELETE FROM renamed WHERE words = 'merged'", then=("SELECT max(id) FROM renamed", [(7,)])),
-    Step("ALTER TABLE renamed ADD COLUMNS (v STRING)", then=("SELECT count(v) FROM renamed", [(0,)])),
+    Step(
+        "DELETE FROM renamed WHERE words = 'merged'", then=("SELECT max(id) FROM renamed", [(7,)])
+    ),
+    Step(
+        "ALTER TABLE renamed ADD COLUMNS (v STRING)", then=("SELECT count(v) FROM renamed", [(0,)])
+    ),
     Step("CREATE TABLE pp (id INT, d STRING) USING indextables PARTITIONED BY (d)"),
     Step("INSERT INTO pp VALUES (1, 'a'), (2, 'b'), (3, 'c')"),
     Step("ALTER TABLE pp DROP PARTITION (d = 'a')", then=("SELECT id FROM pp", [(2,), (3,)])),
@@ -487,16 +615,23 @@ HABITS = [
         "TBLPROPERTIES ('indexing.typemap.m' = 'text', 'team' = 'x')"
     ),
     Step("INSERT INTO hb VALUES (1, 'a b', 'x'), (2, 'c', 'y')"),
-    Step("DESCRIBE hb m", returns=[("col_name", "m"), ("data_type", "string"), ("comment", "NULL")]),
+    Step(
+        "DESCRIBE hb m", returns=[("col_name", "m"), ("data_type", "string"), ("comment", "NULL")]
+    ),
     Step("SHOW TABLES LIKE 'hb*'", returns=[("habits", "hb", False)]),
     Step("REFRESH TABLE hb"),
     Step("CACHE LAZY TABLE hb", then=("SELECT id FROM hb WHERE m TEXTSEARCH 'c'", [(2,)])),
     Step("UNCACHE TABLE hb"),
-    Step("ANALYZE TABLE hb COMPUTE STATISTICS FOR ALL COLUMNS", then=("SELECT count(*) FROM hb", [(2,)])),
+    Step(
+        "ANALYZE TABLE hb COMPUTE STATISTICS FOR ALL COLUMNS",
+        then=("SELECT count(*) FROM hb", [(2,)]),
+    ),
     Step("SET spark.sql.sources.partitionOverwriteMode=dynamic"),
     Step("INSERT OVERWRITE hb SELECT 3L, 'z', 'y'", then=("SELECT id FROM hb", [(1,), (3,)])),
     Step("SET spark.sql.sources.partitionOverwriteMode=static"),
-    Step("INSERT OVERWRITE TABLE hb VALUES (9, 'n', 'q')", then=("SELECT * FROM hb", [(9, "n", "q")])),
+    Step(
+        "INSERT OVERWRITE TABLE hb VALUES (9, 'n', 'q')", then=("SELECT * FROM hb", [(9, "n", "q")])
+    ),
     Step(
         "INSERT INTO hb REPLACE WHERE d = 'q' SELECT 10L, 'r', 'q'",
         then=("SELECT * FROM hb", [(10, "r", "q")]),
@@ -507,15 +642,24 @@ HABITS = [
         then=("SHOW TBLPROPERTIES hb2 ('indexing.typemap.m')", [("indexing.typemap.m", "text")]),
     ),
     Step("DROP TABLE hb2 PURGE", then=("SHOW TABLES LIKE 'hb2'", [])),
-    Step("ALTER TABLE hb SET LOCATION '{home}/zz'", says=["INDEXTABLES_UNSUPPORTED", "LOCATION '...'"]),
+    Step(
+        "ALTER TABLE hb SET LOCATION '{home}/zz'",
+        says=["INDEXTABLES_UNSUPPORTED", "LOCATION '...'"],
+    ),
     Step(
         "ALTER TABLE hb ADD CONSTRAINT positive CHECK (id > 0)",
         says=["UNSUPPORTED_FEATURE", "does not support table constraint"],
     ),
-    Step("ALTER TABLE hb CLUSTER BY (id)", says=["INDEXTABLES_UNSUPPORTED", "CREATE OR REPLACE TABLE"]),
+    Step(
+        "ALTER TABLE hb CLUSTER BY (id)",
+        says=["INDEXTABLES_UNSUPPORTED", "CREATE OR REPLACE TABLE"],
+    ),
     Step("CREATE TABLE hb3 SHALLOW CLONE hb", says=["PARSE_SYNTAX_ERROR"]),
     Step("SELECT _metadata.row_index FROM hb", returns=[(0,)]),
-    Step(lambda s: [(s.catalog.getTable("hb").tableType, s.catalog.isCached("hb"))], returns=[("MANAGED", False)]),
+    Step(
+        lambda s: [(s.catalog.getTable("hb").tableType, s.catalog.isCached("hb"))],
+        returns=[("MANAGED", False)],
+    ),
     Step(lambda s: [(s.catalog.listColumns("hb")[0].description,)], returns=[("key",)]),
     Step(lambda s: s.catalog.refreshTable("hb")),
     Step(
@@ -537,7 +681,10 @@ HABITS = [
         ),
         then=("SELECT * FROM hb", [(2, "row 2")]),
     ),
-    Step(lambda s: s.read.option("timestampAsOf", "2999-01-01").table("hb").select("id"), returns=[(2,)]),
+    Step(
+        lambda s: s.read.option("timestampAsOf", "2999-01-01").table("hb").select("id"),
+        returns=[(2,)],
+    ),
 ]
 
 
@@ -546,7 +693,10 @@ def test_other_habits(spark: SparkSession, home: Path) -> None:
         run(spark, step, {"home": str(home)})
     shown = str(spark.sql("SHOW CREATE TABLE hb4").collect()[0][0])
     assert "USING indextables" in shown and "LOCATION" in shown
-    assert [row.col_name for row in spark.sql("DESCRIBE EXTENDED hb4").collect()][:2] == ["id", "message"]
+    assert [row.col_name for row in spark.sql("DESCRIBE EXTENDED hb4").collect()][:2] == [
+        "id",
+        "message",
+    ]
     columns = {row.col_name for row in spark.sql("DESCRIBE EXTENDED hb4").collect()}
     assert {"_score", "_snippet", "_metadata"} < columns
 
@@ -556,7 +706,9 @@ def test_tables_are_altered_and_what_is_cached_follows(spark: SparkSession, home
         run(spark, step, {})
 
 
-def test_a_search_compared_with_a_column_is_decided_row_by_row(spark: SparkSession, home: Path) -> None:
+def test_a_search_compared_with_a_column_is_decided_row_by_row(
+    spark: SparkSession, home: Path
+) -> None:
     spark.sql(
         "CREATE TABLE compared (id BIGINT, v STRING, wanted BOOLEAN) USING indextables "
         "TBLPROPERTIES ('indexing.typemap.v' = 'text')"
@@ -576,12 +728,21 @@ def test_a_search_compared_with_a_column_is_decided_row_by_row(spark: SparkSessi
 
 
 @pytest.mark.parametrize("query", ["a) OR (b", "a)", "(a", "a) OR (id:[0 TO 9]", "a)) OR ((*"])
-def test_a_delete_by_a_search_reaches_no_further_than_its_query(spark: SparkSession, home: Path, query: str) -> None:
+def test_a_delete_by_a_search_reaches_no_further_than_its_query(
+    spark: SparkSession, home: Path, query: str
+) -> None:
     path = f"{home}/unbalanced"
     rows = spark.createDataFrame([(1, "a"), (2, "b"), (3, "c")], "id BIGINT, v STRING")
     its.write(rows, path, mode="overwrite", options={"indexing.typemap.v": "text"})
     for condition in (f"v TEXTSEARCH '{query}'", f"v TEXTSEARCH 'a' AND v TEXTSEARCH '{query}'"):
-        run(spark, Step(f"DELETE FROM indextables.`{path}` WHERE {condition}", says=["INDEXTABLES_QUERY_SYNTAX"]), {})
+        run(
+            spark,
+            Step(
+                f"DELETE FROM indextables.`{path}` WHERE {condition}",
+                says=["INDEXTABLES_QUERY_SYNTAX"],
+            ),
+            {},
+        )
     assert Table.open(path).count() == 3
 
 
@@ -591,14 +752,23 @@ CHANGES = [
     ),
     Step("INSERT INTO fed VALUES (1, 'a'), (2, 'b'), (3, 'c')"),
     Step("DELETE FROM fed WHERE id = 2"),
-    Step("SELECT id, v, _change_type, _commit_version FROM table_changes('fed', 2)", returns=[(2, "b", "delete", 2)]),
+    Step(
+        "SELECT id, v, _change_type, _commit_version FROM table_changes('fed', 2)",
+        returns=[(2, "b", "delete", 2)],
+    ),
     Step("SELECT count(*) FROM table_changes('fed', 1, 1) WHERE id > 1", returns=[(2,)]),
-    Step("SELECT count(*) FROM table_changes('habits.fed', '2020-01-01', '2999-01-01 10:00:00')", returns=[(4,)]),
+    Step(
+        "SELECT count(*) FROM table_changes('habits.fed', '2020-01-01', '2999-01-01 10:00:00')",
+        returns=[(4,)],
+    ),
     Step(
         "SELECT _change_type, count(*), min(id) FROM table_changes_by_path('{home}/habits/fed', 1) GROUP BY 1 LIMIT 5",
         returns=[("insert", 3, 1), ("delete", 1, 2)],
     ),
-    Step("SELECT id FROM table_changes('{home}/habits/fed', 1) ORDER BY id DESC LIMIT 1", returns=[(3,)]),
+    Step(
+        "SELECT id FROM table_changes('{home}/habits/fed', 1) ORDER BY id DESC LIMIT 1",
+        returns=[(3,)],
+    ),
     Step(
         lambda s: (
             s.read.format("indextables")
@@ -620,8 +790,13 @@ CHANGES = [
     ),
     Step("SELECT * FROM table_changes('fed', 7)", says=["no changes from version 7"]),
     Step("SELECT * FROM table_changes('fed', 2, 1)", says=["versions in order"]),
-    Step("SELECT * FROM table_changes('fed', 'soon')", says=["INDEXTABLES_INVALID_INPUT", "'soon'"]),
-    Step("SELECT * FROM table_changes('fed')", says=["INDEXTABLES_INVALID_INPUT", "table_changes('t', 1, 5)"]),
+    Step(
+        "SELECT * FROM table_changes('fed', 'soon')", says=["INDEXTABLES_INVALID_INPUT", "'soon'"]
+    ),
+    Step(
+        "SELECT * FROM table_changes('fed')",
+        says=["INDEXTABLES_INVALID_INPUT", "table_changes('t', 1, 5)"],
+    ),
     Step("SELECT * FROM table_changes('nowhere', 1)", says=["TABLE_OR_VIEW_NOT_FOUND"]),
     Step(
         "SELECT * FROM table_changes('fed', 1) WHERE v TEXTSEARCH 'a'",
@@ -642,7 +817,15 @@ def test_what_happened_to_rows_is_a_table_too(spark: SparkSession, home: Path) -
 def test_streams_by_name(spark: SparkSession, home: Path) -> None:
     spark.sql("CREATE TABLE tap USING indextables AS SELECT id, 'm ' || id AS m FROM range(4)")
     for _ in range(2):
-        stream = spark.readStream.option("maxBytesPerTrigger", "1k").table("tap").writeStream.format("indextables")
-        query = stream.option("checkpointLocation", f"{home}/progress").trigger(availableNow=True).toTable("sink")
+        stream = (
+            spark.readStream.option("maxBytesPerTrigger", "1k")
+            .table("tap")
+            .writeStream.format("indextables")
+        )
+        query = (
+            stream.option("checkpointLocation", f"{home}/progress")
+            .trigger(availableNow=True)
+            .toTable("sink")
+        )
         query.awaitTermination()
     assert rows_of(spark.sql("SELECT count(*), sum(id) FROM sink")) == [(4, 6)]

@@ -31,18 +31,35 @@ class Kept:
 
 
 def test_the_story_is_told_and_its_commands_work(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    shown = SimpleNamespace(session=lambda: Kept(spark), write=its.write, table=lambda _, path: its.table(spark, path))
+    shown = SimpleNamespace(
+        session=lambda: Kept(spark), write=its.write, table=lambda _, path: its.table(spark, path)
+    )
     table = tell(shown, tmp_path / "demo-table", rows=6_000)
     told = capsys.readouterr().out
     assert table.count() == 6_000
-    for word in ("Search", "contains()", "Typed conditions", "Aggregate", "Merge", "Time travel", "History"):
+    for word in (
+        "Search",
+        "contains()",
+        "Typed conditions",
+        "Aggregate",
+        "Merge",
+        "Time travel",
+        "History",
+    ):
         assert word in told
     assert told.count("are damaged") == 2
     assert "mended: 0 findings" in told
-    commands = [shlex.split(line)[1:] for line in told.splitlines() if "indextables " in line and "demo-table" in line]
+    commands = [
+        shlex.split(line)[1:]
+        for line in told.splitlines()
+        if "indextables " in line and "demo-table" in line
+    ]
     assert {words[0] for words in commands} == {"search", "count", "aggregate", "diff", "report"}
     for words in commands:
         result = CliRunner().invoke(app, words)

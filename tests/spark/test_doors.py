@@ -1,4 +1,5 @@
-"""Doors that no Python process has opened: spark-sql, a Thrift server and a Connect server, each with the jar alone.
+"""Doors that no Python process has opened: spark-sql, a Thrift server and a Connect server, each
+with the jar alone.
 
 The same statements go through each of them, and the answers are the same.
 """
@@ -25,7 +26,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 @dataclass(frozen=True)
 class Said:
-    """A statement, and the rows that it answers; of these some columns where the others tell of time and place."""
+    """A statement, and the rows that it answers; of these some columns where the others tell of
+    time and place.
+    """
 
     sql: str
     rows: tuple[str, ...] = ()
@@ -40,10 +43,18 @@ STATEMENTS = [
         "CREATE TABLE logs (id BIGINT, message STRING, day STRING) USING indextables PARTITIONED BY (day) "
         "TBLPROPERTIES ('indexing.typemap.message' = 'text', 'team' = 'search')"
     ),
-    Said("INSERT INTO logs VALUES (1, 'connection timeout', 'a'), (2, 'all fine', 'a'), (3, 'timeout again', 'b')"),
-    Said("SELECT * FROM logs ORDER BY id", ("1 connection timeout a", "2 all fine a", "3 timeout again b")),
+    Said(
+        "INSERT INTO logs VALUES (1, 'connection timeout', 'a'), (2, 'all fine', 'a'), (3, 'timeout again', 'b')"
+    ),
+    Said(
+        "SELECT * FROM logs ORDER BY id",
+        ("1 connection timeout a", "2 all fine a", "3 timeout again b"),
+    ),
     Said("SELECT id FROM logs WHERE message TEXTSEARCH 'timeout' ORDER BY id", ("1", "3")),
-    Said("SELECT id FROM logs WHERE day = 'b' OR NOT message TEXTSEARCH 'timeout' ORDER BY id", ("2", "3")),
+    Said(
+        "SELECT id FROM logs WHERE day = 'b' OR NOT message TEXTSEARCH 'timeout' ORDER BY id",
+        ("2", "3"),
+    ),
     Said("SELECT count(*), count(*) FILTER (WHERE message TEXTSEARCH 'again') FROM logs", ("3 1",)),
     Said("INSERT INTO logs BY NAME SELECT 'c' AS day, 'by name' AS message, 4L AS id"),
     Said("UPDATE logs SET message = 'mended' WHERE id = 3", ("1 1 0 0",)),
@@ -53,16 +64,24 @@ STATEMENTS = [
         "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
         ("2 1 0 1",),
     ),
-    Said("SELECT id, message FROM logs ORDER BY id", ("2 all fine", "3 mended", "4 merged", "5 merged")),
+    Said(
+        "SELECT id, message FROM logs ORDER BY id",
+        ("2 all fine", "3 mended", "4 merged", "5 merged"),
+    ),
     Said("SELECT count(*), max(id) FROM logs VERSION AS OF 1", ("3 3",)),
     Said("SHOW PARTITIONS logs", ("day=a", "day=b", "day=c")),
     Said("SHOW TBLPROPERTIES logs ('team')", ("team search",)),
     Said("ALTER TABLE logs ADD COLUMNS (n INT)"),
-    Said("CREATE TABLE found USING indextables AS SELECT id, n FROM logs WHERE message TEXTSEARCH 'merged'"),
+    Said(
+        "CREATE TABLE found USING indextables AS SELECT id, n FROM logs WHERE message TEXTSEARCH 'merged'"
+    ),
     Said("SELECT id, n FROM found ORDER BY id", ("4 NULL", "5 NULL")),
     Said("DESCRIBE HISTORY logs LIMIT 2", ("6 ALTER COLUMNS", "5 MERGE INTO"), (0, 2)),
     Said("RESTORE TABLE logs TO VERSION AS OF 1"),
-    Said("SELECT count(*) FROM indextables.`{warehouse}/logs` WHERE message TEXTSEARCH 'timeout'", ("2",)),
+    Said(
+        "SELECT count(*) FROM indextables.`{warehouse}/logs` WHERE message TEXTSEARCH 'timeout'",
+        ("2",),
+    ),
     Said("DROP TABLE found"),
 ]
 MARK = "=====next"
@@ -75,7 +94,13 @@ def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(command: list[str], folder: Path) -> str:
     done = subprocess.run(
-        command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=800, check=False
+        command,
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=800,
+        check=False,
     )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-8000:]
     return done.stdout
@@ -97,23 +122,48 @@ def pieces(output: str) -> list[list[list[str]]]:
         re.sub("^(null)+", "", line.strip()) for line in output.splitlines()
     ]  # beeline's prompt, where it is silent
     lines = [line for line in plain if line]
-    return [[line.split("\t") for line in part.strip().split("\n") if line] for part in "\n".join(lines).split(MARK)][
-        :-1
-    ]
+    return [
+        [line.split("\t") for line in part.strip().split("\n") if line]
+        for part in "\n".join(lines).split(MARK)
+    ][:-1]
 
 
 def by_command_line(jar: Path, folder: Path) -> list[list[list[str]]]:
-    command = [str(SPARK_HOME / "bin" / "spark-sql"), "--jars", str(jar), *settings(folder), "-f", str(script(folder))]
+    command = [
+        str(SPARK_HOME / "bin" / "spark-sql"),
+        "--jars",
+        str(jar),
+        *settings(folder),
+        "-f",
+        str(script(folder)),
+    ]
     return pieces(run(command, folder))
 
 
 def by_thrift(jar: Path, folder: Path) -> list[list[list[str]]]:
     port = free_port()
-    at = ["--hiveconf", f"hive.server2.thrift.port={port}", "--hiveconf", "hive.server2.thrift.bind.host=127.0.0.1"]
+    at = [
+        "--hiveconf",
+        f"hive.server2.thrift.port={port}",
+        "--hiveconf",
+        "hive.server2.thrift.bind.host=127.0.0.1",
+    ]
     kind = "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"
     with server(kind, port, folder, "--jars", str(jar), *settings(folder), "spark-internal", *at):
-        beeline = [str(SPARK_HOME / "bin" / "beeline"), "-u", f"jdbc:hive2://127.0.0.1:{port}", "-n", "somebody"]
-        options = ["--outputformat=tsv2", "--showHeader=false", "--silent=true", "-f", str(script(folder))]
+        beeline = [
+            str(SPARK_HOME / "bin" / "beeline"),
+            "-u",
+            f"jdbc:hive2://127.0.0.1:{port}",
+            "-n",
+            "somebody",
+        ]
+        options = [
+            "--outputformat=tsv2",
+            "--showHeader=false",
+            "--silent=true",
+            "-f",
+            str(script(folder)),
+        ]
         return pieces(run([*beeline, *options], folder))
 
 
@@ -143,7 +193,9 @@ def by_connect(jar: Path, folder: Path) -> list[list[list[str]]]:
 
 
 @pytest.mark.parametrize("door", [by_command_line, by_thrift, by_connect])
-def test_the_same_statements(door: Callable[[Path, Path], list[list[list[str]]]], jar: Path, tmp_path: Path) -> None:
+def test_the_same_statements(
+    door: Callable[[Path, Path], list[list[list[str]]]], jar: Path, tmp_path: Path
+) -> None:
     answers = door(jar, tmp_path)
     assert len(answers) == len(STATEMENTS)
     for said, rows in zip(STATEMENTS, answers, strict=True):
@@ -160,7 +212,13 @@ def test_a_python_without_the_package_is_named(jar: Path, tmp_path: Path) -> Non
     bare.write_text("#!/bin/sh\necho 'no module of that name' >&2\nexit 1\n")
     bare.chmod(0o755)
     told = subprocess.run(
-        [*command, "--conf", f"spark.pyspark.python={bare}", "-e", "CREATE TABLE t (id INT) USING indextables"],
+        [
+            *command,
+            "--conf",
+            f"spark.pyspark.python={bare}",
+            "-e",
+            "CREATE TABLE t (id INT) USING indextables",
+        ],
         cwd=tmp_path,
         env=environment(),
         capture_output=True,

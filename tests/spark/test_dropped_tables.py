@@ -68,8 +68,12 @@ def test_a_table_that_this_release_must_not_write_to_keeps_its_name_and_its_file
     assert not list(home.glob("later/**/*.split"))
 
 
-def test_the_files_of_an_external_table_stay(spark: SparkSession, home: Path, tmp_path: Path) -> None:
-    spark.sql(f"CREATE TABLE dropped.outside (id INT) USING indextables LOCATION '{tmp_path}/outside'")
+def test_the_files_of_an_external_table_stay(
+    spark: SparkSession, home: Path, tmp_path: Path
+) -> None:
+    spark.sql(
+        f"CREATE TABLE dropped.outside (id INT) USING indextables LOCATION '{tmp_path}/outside'"
+    )
     spark.sql("INSERT INTO dropped.outside VALUES (1)")
     spark.sql("DROP TABLE dropped.outside")
     assert Table.open(str(tmp_path / "outside")).count() == 1

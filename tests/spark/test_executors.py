@@ -1,4 +1,6 @@
-"""Two executors with a disk cache of their own each, as on two hosts: what they keep of a table in an object store."""
+"""Two executors with a disk cache of their own each, as on two hosts: what they keep of a table in
+an object store.
+"""
 
 from __future__ import annotations
 
@@ -45,14 +47,20 @@ spark.stop()
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_prewarmed_executors_read_nothing_from_the_store(s3_place: StorePlace, tmp_path: Path) -> None:
+def test_prewarmed_executors_read_nothing_from_the_store(
+    s3_place: StorePlace, tmp_path: Path
+) -> None:
     """The interpreter of the workers gives each executor a folder for its cache."""
     python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\nmkdir -p "$PWD/tmp"\nexport TMPDIR="$PWD/tmp"\nexec {sys.executable} "$@"\n')
+    python.write_text(
+        f'#!/bin/sh\nmkdir -p "$PWD/tmp"\nexport TMPDIR="$PWD/tmp"\nexec {sys.executable} "$@"\n'
+    )
     python.chmod(0o755)
     program = PROGRAM.format(python=str(python), options=s3_place.options, path=s3_place.url)
     (tmp_path / "driver").mkdir()
-    lines = run_program(program, tmp_path, environ={"TMPDIR": str(tmp_path / "driver")}, timeout=800).splitlines()
+    lines = run_program(
+        program, tmp_path, environ={"TMPDIR": str(tmp_path / "driver")}, timeout=800
+    ).splitlines()
     assert lines == [
         *["warmed 12 True"] * 3,
         *[f"cache {executor} 12" for executor in ("driver", "0", "1")],

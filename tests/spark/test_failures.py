@@ -1,4 +1,6 @@
-"""After a failure the table holds all of a write or none of it, and no split that it names is ever deleted."""
+"""After a failure the table holds all of a write or none of it, and no split that it names is ever
+deleted.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,12 @@ from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import LongType, StructField, StructType
 
 from indextables import Table
-from indextables.errors import CommitUnknownError, ConflictError, IndexTablesError, InvalidInputError
+from indextables.errors import (
+    CommitUnknownError,
+    ConflictError,
+    IndexTablesError,
+    InvalidInputError,
+)
 from indextables.handle import TableHandle
 from indextables.log.commit import Committer
 from indextables.spark.source.options import SourceOptions
@@ -39,7 +46,9 @@ def path(tmp_path: Path) -> str:
 
 @pytest.fixture
 def writer(path: str) -> TableWriter:
-    return TableWriter(plan_source_write(SourceOptions.parse({"path": path}), SPARK_SCHEMA, overwrite=False))
+    return TableWriter(
+        plan_source_write(SourceOptions.parse({"path": path}), SPARK_SCHEMA, overwrite=False)
+    )
 
 
 def tasks(writer: TableWriter | TableStreamWriter) -> list[WriterCommitMessage | None]:
@@ -50,7 +59,9 @@ def splits_on_disk(path: str) -> int:
     return len(list(Path(path).rglob("*.split")))
 
 
-def test_an_abort_after_a_commit_that_landed_deletes_nothing(path: str, writer: TableWriter) -> None:
+def test_an_abort_after_a_commit_that_landed_deletes_nothing(
+    path: str, writer: TableWriter
+) -> None:
     messages = tasks(writer)
     writer.commit(messages)
     # The answer was lost: Spark thinks that the commit failed and asks to clean up.
@@ -65,7 +76,9 @@ def test_even_with_a_task_missing_what_is_committed_stays(path: str, writer: Tab
     assert Table.open(path).scan().read_all().num_rows == 10
 
 
-def test_an_abort_before_any_commit_deletes_what_the_tasks_wrote(path: str, writer: TableWriter) -> None:
+def test_an_abort_before_any_commit_deletes_what_the_tasks_wrote(
+    path: str, writer: TableWriter
+) -> None:
     messages = [*tasks(writer), None]
     assert splits_on_disk(path) == 2
     writer.abort(messages)
@@ -76,7 +89,9 @@ def test_an_abort_before_any_commit_deletes_what_the_tasks_wrote(path: str, writ
 def test_an_abort_deletes_nothing_of_others(path: str, writer: TableWriter) -> None:
     table = Table.create(path, schema=pa.schema([("id", pa.int64())]))
     table.append(pa.table({"id": [100]}))
-    planned = TableWriter(plan_source_write(SourceOptions.parse({"path": path}), SPARK_SCHEMA, overwrite=False))
+    planned = TableWriter(
+        plan_source_write(SourceOptions.parse({"path": path}), SPARK_SCHEMA, overwrite=False)
+    )
     messages = tasks(planned)
     table.append(pa.table({"id": [101]}))
     planned.abort([*messages, None])
@@ -115,12 +130,16 @@ def test_a_commit_that_surely_failed_takes_its_splits_along(
 
 
 def test_two_first_writers_make_one_table(path: str, writer: TableWriter) -> None:
-    other = TableWriter(plan_source_write(SourceOptions.parse({"path": path}), SPARK_SCHEMA, overwrite=False))
+    other = TableWriter(
+        plan_source_write(SourceOptions.parse({"path": path}), SPARK_SCHEMA, overwrite=False)
+    )
     writer.commit(tasks(writer))
     other.commit(tasks(other))
     assert Table.open(path).count() == 20
     text = StructType([StructField("id", LongType()), StructField("more", LongType())])
-    late = TableWriter(plan_source_write(SourceOptions.parse({"path": path + "2"}), text, overwrite=False))
+    late = TableWriter(
+        plan_source_write(SourceOptions.parse({"path": path + "2"}), text, overwrite=False)
+    )
     Table.create(path + "2", schema=pa.schema([("id", pa.string())]))
     with pytest.raises(IndexTablesError):
         late.commit([])
@@ -140,10 +159,14 @@ def stream_message(writer: TableStreamWriter, start: int) -> WrittenSplits:
 
 def test_a_stream_batch_is_committed_once_however_often_it_comes(path: str) -> None:
     options = SourceOptions.parse({"path": path})
-    writer = TableStreamWriter(plan_source_write(options, SPARK_SCHEMA, overwrite=False, streaming=True))
+    writer = TableStreamWriter(
+        plan_source_write(options, SPARK_SCHEMA, overwrite=False, streaming=True)
+    )
     for batch in (0, 0, 1, 1):
         writer.commit([stream_message(writer, batch * 5)], batch)
-    with pytest.raises(IndexTablesError, match="Batch 0 of the streaming query query was sent after its batch 1"):
+    with pytest.raises(
+        IndexTablesError, match="Batch 0 of the streaming query query was sent after its batch 1"
+    ):
         writer.commit([stream_message(writer, 0)], 0)
     table = Table.open(path)
     assert sorted(table.scan().read_all()["id"].to_pylist()) == list(range(10))
@@ -152,7 +175,9 @@ def test_a_stream_batch_is_committed_once_however_often_it_comes(path: str) -> N
 
 def test_a_stream_batch_without_rows_leaves_no_version(path: str) -> None:
     options = SourceOptions.parse({"path": path})
-    writer = TableStreamWriter(plan_source_write(options, SPARK_SCHEMA, overwrite=False, streaming=True))
+    writer = TableStreamWriter(
+        plan_source_write(options, SPARK_SCHEMA, overwrite=False, streaming=True)
+    )
     writer.commit([stream_message(writer, 0)], 0)
     writer.commit([replace(writer.write(iter([])), query_id="query")], 1)
     assert Table.open(path).version == 1
@@ -160,12 +185,16 @@ def test_a_stream_batch_without_rows_leaves_no_version(path: str) -> None:
 
 def test_a_stream_batch_without_a_query_is_refused(path: str) -> None:
     options = SourceOptions.parse({"path": path})
-    writer = TableStreamWriter(plan_source_write(options, SPARK_SCHEMA, overwrite=False, streaming=True))
+    writer = TableStreamWriter(
+        plan_source_write(options, SPARK_SCHEMA, overwrite=False, streaming=True)
+    )
     with pytest.raises(IndexTablesError, match="which streaming query"):
         writer.commit([writer.write(iter([batches(0)]))], 0)
 
 
-def test_settings_of_a_session_that_reach_only_a_task_are_checked_before_its_rows(path: str) -> None:
+def test_settings_of_a_session_that_reach_only_a_task_are_checked_before_its_rows(
+    path: str,
+) -> None:
     plan = plan_source_write(SourceOptions.parse({"path": path}), SPARK_SCHEMA, overwrite=False)
     with pytest.raises(InvalidInputError, match="nope"):
         under_session(plan, {"spark.indextables.indexing.defaultSearchFields": "nope"})
@@ -178,7 +207,10 @@ def test_settings_of_a_session_that_reach_only_a_task_are_checked_before_its_row
     write = under_session(plan, settings)
     commit_splits(plan, [WrittenSplits(write.run([batches(0)]), write)])
     table = Table.open(path)
-    assert table.metadata.configuration == {"indexing.maxDefaultSearchFields": "3", "write.maxRowsPerSplit": "2"}
+    assert table.metadata.configuration == {
+        "indexing.maxDefaultSearchFields": "3",
+        "write.maxRowsPerSplit": "2",
+    }
     assert table.files()["num_records"].to_pylist() == [2, 2, 1]
 
 

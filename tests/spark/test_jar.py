@@ -54,8 +54,12 @@ def test_what_is_in_it(spark: SparkSession, tmp_path: Path) -> None:
         names = jar.namelist()
         assert jar.read(PROVIDERS) == b"indextables.Extension\n"
         assert jar.read(VERSION_FILE).decode() == indextables.__version__
-        assert all(jar.read(n).startswith(b"\xca\xfe\xba\xbe") for n in names if n.endswith(".class"))
-    assert {f"indextables/{name.removesuffix('.java')}.class" for name in java_sources(SPARK)} <= set(names)
+        assert all(
+            jar.read(n).startswith(b"\xca\xfe\xba\xbe") for n in names if n.endswith(".class")
+        )
+    assert {
+        f"indextables/{name.removesuffix('.java')}.class" for name in java_sources(SPARK)
+    } <= set(names)
     assert build_jar(tmp_path / "again.jar").read_bytes() == path.read_bytes()
 
 
@@ -63,9 +67,22 @@ def test_what_is_in_it(spark: SparkSession, tmp_path: Path) -> None:
 def test_the_spark_sql_command_line(tmp_path: Path) -> None:
     logs = make_logs(tmp_path)
     jar = build_jar(tmp_path / "indextables.jar")
-    command = [str(Path(pyspark.__file__).parent / "bin" / "spark-sql"), "--master", "local[1]", "--jars", str(jar)]
-    command += ["--conf", "spark.ui.enabled=false", "--conf", "spark.sql.catalogImplementation=in-memory"]
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK_", "SPARK_", "PYTEST_"))}
+    command = [
+        str(Path(pyspark.__file__).parent / "bin" / "spark-sql"),
+        "--master",
+        "local[1]",
+        "--jars",
+        str(jar),
+    ]
+    command += [
+        "--conf",
+        "spark.ui.enabled=false",
+        "--conf",
+        "spark.sql.catalogImplementation=in-memory",
+    ]
+    clean = {
+        k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK_", "SPARK_", "PYTEST_"))
+    }
     done = subprocess.run(
         [*command, "-e", STATEMENTS.format(path=logs.path)],
         cwd=tmp_path,

@@ -32,7 +32,9 @@ its.write_stream(rows, "target", checkpoint="checkpoint", trigger=trigger).await
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     (folder / "program.py").write_text(PROGRAM)
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK_", "SPARK_", "PYTEST_"))}
+    clean = {
+        k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK_", "SPARK_", "PYTEST_"))
+    }
     return subprocess.Popen(
         [sys.executable, "program.py", *arguments],
         cwd=folder,
@@ -44,7 +46,8 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
-# What appears on disk in the course of one batch, in this order; the query is killed at any of these places.
+# What appears on disk in the course of one batch, in this order; the query is killed at any of
+# these places.
 PLACES = ("checkpoint/offsets", "target/splits", "target/_transaction_log", "checkpoint/commits")
 
 
@@ -63,7 +66,8 @@ def kill_when_something_appears(running: subprocess.Popen[str], folder: Path, de
 
 
 def without_half_an_offset(checkpoint: Path) -> None:
-    """Do what Spark says when a query was killed while it wrote its very first offset: delete the checkpoint.
+    """Do what Spark says when a query was killed while it wrote its very first offset: delete the
+    checkpoint.
 
     Spark 4.3 refuses to start from it. No batch has run by then.
     """
@@ -83,7 +87,9 @@ def test_twenty_kills_lose_and_double_nothing(tmp_path: Path) -> None:
             source.append(pa.table({"id": list(range(n * ROWS, (n + 1) * ROWS))}))
         without_half_an_offset(tmp_path / "checkpoint")
         with start(tmp_path) as running:
-            kill_when_something_appears(running, tmp_path / PLACES[kill % 4], rng.choice([0, 0, 0.01, 0.1, 1.0]))
+            kill_when_something_appears(
+                running, tmp_path / PLACES[kill % 4], rng.choice([0, 0, 0.01, 0.1, 1.0])
+            )
     assert Table.open(str(tmp_path / "target")).count() > 0
     without_half_an_offset(tmp_path / "checkpoint")
     with start(tmp_path, "finish") as running:

@@ -1,4 +1,6 @@
-"""What hands mistype: the error has a class, no traceback, and says what to write in the words of Spark's users."""
+"""What hands mistype: the error has a class, no traceback, and says what to write in the words of
+Spark's users.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,16 @@ def mistakes(path: str) -> list[Step]:
     def read(**options: str) -> Call:
         return lambda s: s.read.format("indextables").options(**options).load(path)
 
-    def write(frame_of: Callable[[DataFrame], DataFrame], mode: str = "append", **options: str) -> Call:
-        return lambda s: frame_of(frame(s, 1)).write.format("indextables").mode(mode).options(**options).save(path)
+    def write(
+        frame_of: Callable[[DataFrame], DataFrame], mode: str = "append", **options: str
+    ) -> Call:
+        return lambda s: (
+            frame_of(frame(s, 1))
+            .write.format("indextables")
+            .mode(mode)
+            .options(**options)
+            .save(path)
+        )
 
     def same(rows: DataFrame) -> DataFrame:
         return rows
@@ -49,25 +59,51 @@ def mistakes(path: str) -> list[Step]:
             write(lambda rows: rows.withColumn("extra", f.lit(1))),
             says=["'extra' (int) is not in the table", '.option("mergeSchema", "true")'],
         ),
-        Step(write(lambda rows: rows.selectExpr("'a' AS id")), says=["'id' is string, the table has bigint"]),
+        Step(
+            write(lambda rows: rows.selectExpr("'a' AS id")),
+            says=["'id' is string, the table has bigint"],
+        ),
         Step(write(same, mergSchema="true"), says=["Did you mean 'mergeSchema'"]),
-        Step(write(same, **{"indexing.typemap.message": "txt"}), says=["cannot be 'txt'", "string, text"]),
+        Step(
+            write(same, **{"indexing.typemap.message": "txt"}),
+            says=["cannot be 'txt'", "string, text"],
+        ),
         Step(write(same, "overwrite", replaceWhere="nope = 1"), says=["no column 'nope'"]),
         Step(write(same, replaceWhere="id = 1"), says=["needs the mode overwrite"]),
-        Step(lambda s: follow(s, path, startingVersion="77"), says=["no version 77", "Start with latest"]),
-        Step(lambda s: follow(s, path, maxFilesPerTrigger="0"), says=["'maxFilesPerTrigger' cannot be '0'"]),
+        Step(
+            lambda s: follow(s, path, startingVersion="77"),
+            says=["no version 77", "Start with latest"],
+        ),
+        Step(
+            lambda s: follow(s, path, maxFilesPerTrigger="0"),
+            says=["'maxFilesPerTrigger' cannot be '0'"],
+        ),
         Step(lambda s: follow(s, path, query="nope:x"), says=["no column 'nope'"]),
-        Step(f"SELECT * FROM {named} WHERE id TEXTSEARCH 'x'", says=["TEXTSEARCH needs a text column", "message"]),
+        Step(
+            f"SELECT * FROM {named} WHERE id TEXTSEARCH 'x'",
+            says=["TEXTSEARCH needs a text column", "message"],
+        ),
         Step(f"SELECT * FROM {named} WHERE message TEXTSEARCH 'a AND ('", says=["position 7"]),
-        Step(f"SELECT id FROM {named} WHERE textsearch(message, message)", says=["one text that is no column"]),
-        Step("VACUUM indextables.`" + path + "` RETAIN 0 HOURS", says=["SET spark.indextables.purge.retentionCheck"]),
+        Step(
+            f"SELECT id FROM {named} WHERE textsearch(message, message)",
+            says=["one text that is no column"],
+        ),
+        Step(
+            "VACUUM indextables.`" + path + "` RETAIN 0 HOURS",
+            says=["SET spark.indextables.purge.retentionCheck"],
+        ),
         Step("OPTIMIZE nowhere", says=["INDEXTABLES_TABLE_NOT_FOUND", "nowhere"]),
         Step("DESCRIBE HISTORY nowhere", says=["INDEXTABLES_TABLE_NOT_FOUND", "nowhere"]),
-        Step("RESTORE TABLE indextables.`/no/such` TO VERSION AS OF 1", says=["INDEXTABLES_TABLE_NOT_FOUND"]),
+        Step(
+            "RESTORE TABLE indextables.`/no/such` TO VERSION AS OF 1",
+            says=["INDEXTABLES_TABLE_NOT_FOUND"],
+        ),
     ]
 
 
-def test_mistakes_are_told_in_the_words_of_sparks_users(spark: SparkSession, tmp_path: Path) -> None:
+def test_mistakes_are_told_in_the_words_of_sparks_users(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     path = f"{tmp_path}/mistaken"
     its.write(frame(spark, 1), path, options={"indexing.typemap.message": "text"})
     before = Table.open(path).version
@@ -79,7 +115,12 @@ def test_mistakes_are_told_in_the_words_of_sparks_users(spark: SparkSession, tmp
 def test_an_overwrite_may_replace_the_columns(spark: SparkSession, tmp_path: Path) -> None:
     path = f"{tmp_path}/replaced"
     its.write(frame(spark, 1, 2), path)
-    other = frame(spark, 7).selectExpr("id AS number", "true AS flag").write.format("indextables").mode("overwrite")
+    other = (
+        frame(spark, 7)
+        .selectExpr("id AS number", "true AS flag")
+        .write.format("indextables")
+        .mode("overwrite")
+    )
     other.option("overwriteSchema", "true").save(path)
     assert rows_of(its.table(spark, path)) == [(7, True)]
     assert its.table(spark, path).columns == ["number", "flag"]

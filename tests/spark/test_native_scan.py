@@ -37,7 +37,9 @@ def planned_partitions(frame: DataFrame) -> int:
     return frame.rdd.getNumPartitions()
 
 
-def test_all_rows_and_the_schema_of_the_table(spark: SparkSession, logs: Logs, parquet: DataFrame) -> None:
+def test_all_rows_and_the_schema_of_the_table(
+    spark: SparkSession, logs: Logs, parquet: DataFrame
+) -> None:
     frame = its.table(spark, logs.path)
     assert frame.columns == SCHEMA.names
     assert [f.dataType for f in frame.schema] == [f.dataType for f in parquet.schema]
@@ -45,31 +47,49 @@ def test_all_rows_and_the_schema_of_the_table(spark: SparkSession, logs: Logs, p
 
 
 @pytest.mark.parametrize("condition", FILTERS)
-def test_filters_give_what_parquet_gives(spark: SparkSession, logs: Logs, parquet: DataFrame, condition: str) -> None:
+def test_filters_give_what_parquet_gives(
+    spark: SparkSession, logs: Logs, parquet: DataFrame, condition: str
+) -> None:
     assert_same_rows(its.table(spark, logs.path).where(condition), parquet.where(condition))
 
 
 def test_spark_reads_the_files_itself(spark: SparkSession, logs: Logs) -> None:
-    plan = its.table(spark, logs.path).where("id = 5 and day = '2024-03-09'")._jdf.queryExecution().toString()
+    plan = (
+        its.table(spark, logs.path)
+        .where("id = 5 and day = '2024-03-09'")
+        ._jdf.queryExecution()
+        .toString()
+    )
     assert "FileScan parquet" in plan
     assert "Batched: true" in plan
     assert "SnapshotFileIndex" in plan
     assert "BatchScan" not in plan
 
 
-def test_partitions_and_bounds_rule_out_files_before_they_are_opened(spark: SparkSession, tmp_path: Path) -> None:
+def test_partitions_and_bounds_rule_out_files_before_they_are_opened(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     logs = make_logs(tmp_path)
-    gone = [p for p in Table.open(logs.path).files()["path"].to_pylist() if "day=2024-03-09" not in p]
+    gone = [
+        p for p in Table.open(logs.path).files()["path"].to_pylist() if "day=2024-03-09" not in p
+    ]
     for path in gone:
         (Path(logs.path) / path).unlink()
     frame = its.table(spark, logs.path).where("day = '2024-03-09'")
-    assert frame.count() == logs.rows.filter(pa.compute.equal(logs.rows["day"], dt.date(2024, 3, 9))).num_rows
+    assert (
+        frame.count()
+        == logs.rows.filter(pa.compute.equal(logs.rows["day"], dt.date(2024, 3, 9))).num_rows
+    )
     assert planned_partitions(its.table(spark, logs.path).where("id > 100000")) == 0
     assert planned_partitions(its.table(spark, logs.path).where("level = 'AAA'")) == 0
 
 
-def test_a_join_prunes_partitions_while_it_runs(spark: SparkSession, logs: Logs, parquet: DataFrame) -> None:
-    days = spark.sql("select date'2024-03-09' as day, 'x' as mark union all select date'2024-03-11', 'y'")
+def test_a_join_prunes_partitions_while_it_runs(
+    spark: SparkSession, logs: Logs, parquet: DataFrame
+) -> None:
+    days = spark.sql(
+        "select date'2024-03-09' as day, 'x' as mark union all select date'2024-03-11', 'y'"
+    )
     found = its.table(spark, logs.path).join(days.where("mark = 'x'"), "day")
     assert_same_rows(found.select("id"), parquet.join(days.where("mark = 'x'"), "day").select("id"))
 
@@ -97,13 +117,18 @@ def test_two_versions_in_one_plan(spark: SparkSession, logs: Logs) -> None:
     assert old.where("id = 1").unionAll(new.where("id = 401")).count() == 2
 
 
-def test_a_cached_frame_answers_for_its_own_snapshot_only(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_cached_frame_answers_for_its_own_snapshot_only(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     logs = make_logs(tmp_path, commits=2)
     old = its.table(spark, logs.path, version=1).cache()
     try:
         assert old.count() == 200
         assert its.table(spark, logs.path).count() == 400
-        assert "InMemoryTableScan" in its.table(spark, logs.path, version=1)._jdf.queryExecution().toString()
+        assert (
+            "InMemoryTableScan"
+            in its.table(spark, logs.path, version=1)._jdf.queryExecution().toString()
+        )
     finally:
         old.unpersist()
 
@@ -129,7 +154,9 @@ def test_names_that_need_care(spark: SparkSession, tmp_path: Path) -> None:
     schema = pa.schema([(name, pa.string()) for name in names])
     table = Table.create(str(folder), schema=schema, partition_columns=["p=1/x"])
     values = ["x/y z%25=:é", "", None, "__HIVE"]
-    table.append(pa.table({name: ["v"] * 4 if name != "p=1/x" else values for name in names}, schema=schema))
+    table.append(
+        pa.table({name: ["v"] * 4 if name != "p=1/x" else values for name in names}, schema=schema)
+    )
     frame = its.table(spark, str(folder))
     assert frame.columns == names
     assert sorted(str(r[0]) for r in frame.select("`p=1/x`").collect()) == sorted(map(str, values))
@@ -156,15 +183,27 @@ def test_names_that_need_care(spark: SparkSession, tmp_path: Path) -> None:
             "p = timestamp'2024-03-10 07:00:00.000001Z'",
             1,
         ),
-        (pa.timestamp("us"), [dt.datetime(2024, 3, 10, 2, 30)], "p = timestamp_ntz'2024-03-10 02:30:00'", 1),
+        (
+            pa.timestamp("us"),
+            [dt.datetime(2024, 3, 10, 2, 30)],
+            "p = timestamp_ntz'2024-03-10 02:30:00'",
+            1,
+        ),
     ],
     ids=str,
 )
 def test_partition_values_of_every_type(
-    spark: SparkSession, tmp_path: Path, kind: pa.DataType, values: list[object], condition: str, count: int
+    spark: SparkSession,
+    tmp_path: Path,
+    kind: pa.DataType,
+    values: list[object],
+    condition: str,
+    count: int,
 ) -> None:
     column = pa.array(values).cast(kind) if pa.types.is_decimal(kind) else pa.array(values, kind)
-    rows = pa.table({"p": pa.concat_arrays([column, pa.nulls(1, kind)]), "x": list(range(len(values) + 1))})
+    rows = pa.table(
+        {"p": pa.concat_arrays([column, pa.nulls(1, kind)]), "x": list(range(len(values) + 1))}
+    )
     table = Table.create(str(tmp_path / "t"), schema=rows.schema, partition_columns=["p"])
     table.append(rows)
     frame = its.table(spark, table.path)
@@ -173,10 +212,19 @@ def test_partition_values_of_every_type(
     assert rows_of(frame) == rows_of(spark.createDataFrame(rows, frame.schema))
 
 
-def test_a_size_or_value_that_cannot_be_trusted_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_size_or_value_that_cannot_be_trusted_is_an_error(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     table = Table.create(str(tmp_path / "t"), schema=SCHEMA, partition_columns=["day"])
     with table.transaction(check_splits=False) as tx:
-        tx.add(AddAction(path="day=x/a.split", partition_values={"day": "x"}, size=5, stats='{"nullCount":{}}'))
+        tx.add(
+            AddAction(
+                path="day=x/a.split",
+                partition_values={"day": "x"},
+                size=5,
+                stats='{"nullCount":{}}',
+            )
+        )
     with pytest.raises(CorruptTableError, match=r"a\.split.*'x'.*'day'"):
         its.table(spark, table.path)
     other = Table.create(str(tmp_path / "u"), schema=SCHEMA)
@@ -191,13 +239,17 @@ def test_no_table_is_said_by_name(spark: SparkSession, tmp_path: Path) -> None:
         its.table(spark, str(tmp_path / "nothing-here"))
 
 
-def test_the_arrow_way_gives_the_same_rows(spark: SparkSession, logs: Logs, parquet: DataFrame) -> None:
+def test_the_arrow_way_gives_the_same_rows(
+    spark: SparkSession, logs: Logs, parquet: DataFrame
+) -> None:
     frame = its.table(spark, logs.path, options={"read.engine": "arrow"})
     assert "BatchScan" in frame._jdf.queryExecution().toString()
     assert_same_rows(frame, parquet)
 
 
-def test_splits_of_other_engines_are_read_beside_ours(spark: SparkSession, table_of_another_engine: Table) -> None:
+def test_splits_of_other_engines_are_read_beside_ours(
+    spark: SparkSession, table_of_another_engine: Table
+) -> None:
     table = table_of_another_engine
     before = table.scan().read_all()
     table.append(before.slice(0, 3))

@@ -41,7 +41,9 @@ def check(spark: SparkSession, logs: Logs, seeds: range) -> None:
     for seed in seeds:
         found, wanted = programs(spark, logs, seed).program()
         given = rows_of(found)
-        assert given == rows_of(wanted), f"program {seed}:\n{found._jdf.queryExecution().toString()}"
+        assert given == rows_of(wanted), (
+            f"program {seed}:\n{found._jdf.queryExecution().toString()}"
+        )
         rows += len(given)
     assert rows > len(seeds), "the programs find hardly anything"
 

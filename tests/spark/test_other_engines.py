@@ -1,4 +1,6 @@
-"""Spark over tables of IndexTables for the JVM, and over partition values that folder names cannot tell apart."""
+"""Spark over tables of IndexTables for the JVM, and over partition values that folder names cannot
+tell apart.
+"""
 
 from __future__ import annotations
 
@@ -47,11 +49,15 @@ def test_partitions_of_the_jvm_engine(spark: SparkSession, tmp_path: Path, step:
         its.write(more, path, mode="append")
     if step == "merged":
         Table.open(path).merge(target_size="100M")
-    expected = Counter({value: times * count for value, count in Counter(row["region"] for row in rows).items()})
+    expected = Counter(
+        {value: times * count for value, count in Counter(row["region"] for row in rows).items()}
+    )
     for way, frame in ways(spark, path).items():
         assert values_of(frame, "region") == expected, way
         for value, count in expected.items():
-            matching = frame.where(F.col("region").isNull() if value is None else F.col("region") == value)
+            matching = frame.where(
+                F.col("region").isNull() if value is None else F.col("region") == value
+            )
             assert values_of(matching, "region") == {value: count}, (way, value)
     words = sum(times for row in rows if "timeout" in (row["message"] or "").lower().split())
     assert Table.open(path).count(query="message:timeout") == words
@@ -64,21 +70,29 @@ def test_addresses_of_the_jvm_engine(spark: SparkSession, tmp_path: Path, step: 
     times = 1
     if step != "as it is":
         times = 2
-        its.table(spark, path).withColumn("id", F.col("id") + 10_000).write.format("indextables").mode("append").save(
-            path
-        )
+        its.table(spark, path).withColumn("id", F.col("id") + 10_000).write.format(
+            "indextables"
+        ).mode("append").save(path)
     if step == "merged":
         Table.open(path).merge(target_size="100M")
     for way, frame in ways(spark, path).items():
-        assert values_of(frame, "v") == {"10.0.0.1": 4 * times, "2001:db8::1": 4 * times, None: 4 * times}, way
+        assert values_of(frame, "v") == {
+            "10.0.0.1": 4 * times,
+            "2001:db8::1": 4 * times,
+            None: 4 * times,
+        }, way
         assert frame.where("v = '10.0.0.1'").count() == 4 * times, way
     assert its.search(spark, path, "v:10.0.0.0/8").count() == 4 * times
 
 
 @pytest.mark.parametrize("step", ["as it is", "appended"])
-def test_words_side_by_side_of_the_jvm_engine(spark: SparkSession, tmp_path: Path, step: str) -> None:
+def test_words_side_by_side_of_the_jvm_engine(
+    spark: SparkSession, tmp_path: Path, step: str
+) -> None:
     path = copied("t07_merged", tmp_path)
-    all_words, any_word = (Table.open(path).count(query=f"message:(login {word} full)") for word in ("AND", "OR"))
+    all_words, any_word = (
+        Table.open(path).count(query=f"message:(login {word} full)") for word in ("AND", "OR")
+    )
     assert all_words < any_word
     if step == "appended":
         its.write(its.table(spark, path).limit(1).selectExpr("77000L AS id"), path, mode="append")
@@ -102,7 +116,11 @@ def holds(row: Row, condition: Callable[[int], bool]) -> bool:
 
 
 def raised(row: Row) -> Row:
-    return {**row, "n": int(str(row["n"])) + 1000, "message": row["message"] and str(row["message"]).upper()}
+    return {
+        **row,
+        "n": int(str(row["n"])) + 1000,
+        "message": row["message"] and str(row["message"]).upper(),
+    }
 
 
 CHANGES: dict[str, tuple[str, Callable[[Row], Row | None]]] = {
@@ -118,18 +136,30 @@ CHANGES: dict[str, tuple[str, Callable[[Row], Row | None]]] = {
     "merge": (
         "MERGE INTO {t} AS t USING (SELECT id, n FROM {t} WHERE n < 20) AS s ON t.id = s.id "
         "WHEN MATCHED AND s.n < 10 THEN DELETE WHEN MATCHED THEN UPDATE SET n = -1",
-        lambda r: None if holds(r, lambda n: n < 10) else {**r, "n": -1} if holds(r, lambda n: n < 20) else r,
+        lambda r: (
+            None
+            if holds(r, lambda n: n < 10)
+            else {**r, "n": -1}
+            if holds(r, lambda n: n < 20)
+            else r
+        ),
     ),
 }
 
 
 @pytest.mark.parametrize("step", ["as it is", "appended", "some deleted", "written anew"])
 @pytest.mark.parametrize("change", CHANGES)
-def test_rows_of_the_jvm_engine_change(spark: SparkSession, tmp_path: Path, change: str, step: str) -> None:
+def test_rows_of_the_jvm_engine_change(
+    spark: SparkSession, tmp_path: Path, change: str, step: str
+) -> None:
     path = copied("t07_merged", tmp_path)
     columns = ["id", "n", "message"]
     if step == "appended":
-        its.write(its.table(spark, path).where("id < 5").withColumn("id", F.col("id") + 100_000), path, mode="append")
+        its.write(
+            its.table(spark, path).where("id < 5").withColumn("id", F.col("id") + 100_000),
+            path,
+            mode="append",
+        )
     if step == "some deleted":
         Table.open(path).delete(where="id = 1 OR id = 8 OR id = 22 OR id = 50")
     options = {"delete.mode": "rewrite"} if step == "written anew" else {}
@@ -141,7 +171,9 @@ def test_rows_of_the_jvm_engine_change(spark: SparkSession, tmp_path: Path, chan
     assert len(expected) < len(before) or expected != before
     assert content(rows_of(path, columns)) == content(expected)
     for way, frame in ways(spark, path).items():
-        assert content([row.asDict() for row in frame.select(*columns).collect()]) == content(expected), way
+        assert content([row.asDict() for row in frame.select(*columns).collect()]) == content(
+            expected
+        ), way
     assert Table.open(path).verify(full=True).findings == ()
 
 
@@ -200,7 +232,9 @@ def test_null_and_the_text_that_stands_for_it(spark: SparkSession, both: Table) 
     assert can_list_paths(both)
     assert values_of(listed, "p") == Counter(VALUES)
     assert listed.where(F.col("p") == NULL_PARTITION).count() == 1
-    more = spark.createDataFrame([(10 + n, value) for n, value in enumerate(VALUES)], "id long, p string")
+    more = spark.createDataFrame(
+        [(10 + n, value) for n, value in enumerate(VALUES)], "id long, p string"
+    )
     more.write.format("indextables").mode("append").save(both.path)
     its.write(more.withColumn("id", F.col("id") + 10), both.path, mode="append")
     check(spark, both.path, VALUES * 3)
@@ -209,7 +243,9 @@ def test_null_and_the_text_that_stands_for_it(spark: SparkSession, both: Table) 
 def test_dropping_the_null_partition_leaves_the_text(spark: SparkSession, both: Table) -> None:
     spark.sql(f"DROP INDEXTABLES PARTITIONS FROM '{both.path}' WHERE p IS NULL").collect()
     check(spark, both.path, VALUES[1:])
-    spark.sql(f"DROP INDEXTABLES PARTITIONS FROM '{both.path}' WHERE p = '{NULL_PARTITION}'").collect()
+    spark.sql(
+        f"DROP INDEXTABLES PARTITIONS FROM '{both.path}' WHERE p = '{NULL_PARTITION}'"
+    ).collect()
     check(spark, both.path, VALUES[2:])
 
 
@@ -232,7 +268,10 @@ def test_searches_of_all_columns_of_the_jvm_engine(spark: SparkSession, tmp_path
     assert found("NOT * FIELDMATCH 'ERROR'") == len(expected) - errors
     small = sum(row["n"] is not None and 1 <= row["n"] <= 3 for row in expected)
     assert found("n indexquery '[1 TO 3]'") == found("n BETWEEN 1 AND 3") == small > 0
-    words = [set((row["message"] or "").lower().split()) & {"disk", "full", "timeout"} for row in expected]
+    words = [
+        set((row["message"] or "").lower().split()) & {"disk", "full", "timeout"}
+        for row in expected
+    ]
     two = sum(len(each) >= 2 for each in words)
     assert (
         found("message indexquery '(disk full timeout)~2'")

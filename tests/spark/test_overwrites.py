@@ -1,4 +1,6 @@
-"""Which rows an overwrite replaces, for every API that writes, under every option and every mode of the session."""
+"""Which rows an overwrite replaces, for every API that writes, under every option and every mode of
+the session.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ OPTION = "partitionOverwriteMode"
 ALL = [(9, "b"), (10, "c")]
 """The rows of a table whose rows were all replaced; it had (1, "a") and (2, "b")."""
 PARTITIONS = [(1, "a"), (9, "b"), (10, "c")]
-"""The rows of a table where the partitions of the new rows were replaced, or what matches a condition."""
+"""The rows of a table where the partitions of the new rows were replaced, or what matches a
+condition.
+"""
 REFUSED = "refused"
 UNCHANGED = [(1, "a"), (2, "b")]
 _numbers = count()
@@ -56,15 +60,21 @@ def through_a_view(df: DataFrame, name: str, option: str | None) -> Any:
     df.createOrReplaceTempView("new_rows")
     path = location(df, name)
     clause = "" if option is None else f", {OPTION} '{option}'"
-    df.sparkSession.sql(f"CREATE OR REPLACE TEMP VIEW target USING indextables OPTIONS (path '{path}'{clause})")
+    df.sparkSession.sql(
+        f"CREATE OR REPLACE TEMP VIEW target USING indextables OPTIONS (path '{path}'{clause})"
+    )
     return df.sparkSession.sql("INSERT OVERWRITE target SELECT * FROM new_rows")
 
 
 FOLLOWS_THE_OPTION: dict[str, Write] = {
     "save": lambda df, t, o: v1(df, o).format("indextables").save(location(df, t)),
-    "its.write": lambda df, t, o: its.write(df, location(df, t), mode="overwrite", options={OPTION: o} if o else {}),
+    "its.write": lambda df, t, o: its.write(
+        df, location(df, t), mode="overwrite", options={OPTION: o} if o else {}
+    ),
     "saveAsTable": lambda df, t, o: v1(df, o).format("indextables").saveAsTable(t),
-    "partitionBy.saveAsTable": lambda df, t, o: v1(df, o).format("indextables").partitionBy("day").saveAsTable(t),
+    "partitionBy.saveAsTable": lambda df, t, o: (
+        v1(df, o).format("indextables").partitionBy("day").saveAsTable(t)
+    ),
     "insertInto": lambda df, t, o: v1(df, o).insertInto(t),
     "insertInto overwrite": lambda df, t, o: v1(df, o).insertInto(t, overwrite=True),
 }
@@ -81,7 +91,9 @@ OF_A_PART: dict[str, Write] = {
 OF_THE_WHOLE: dict[str, Write] = {
     "writeTo.overwrite(true)": lambda df, t, o: v2(df, t, o).overwrite(f.lit(True)),
     "writeTo.replace": lambda df, t, o: v2(df, t, o).partitionedBy(f.col("day")).replace(),
-    "writeTo.createOrReplace": lambda df, t, o: v2(df, t, o).partitionedBy(f.col("day")).createOrReplace(),
+    "writeTo.createOrReplace": lambda df, t, o: (
+        v2(df, t, o).partitionedBy(f.col("day")).createOrReplace()
+    ),
 }
 
 
@@ -93,7 +105,13 @@ def cells() -> Iterator[Any]:
             for name, write in FOLLOWS_THE_OPTION.items():
                 yield name, write, option, session, PARTITIONS if dynamic else ALL
             for name, write in STATEMENTS.items():
-                yield name, write, option, session, REFUSED if option == "static" else PARTITIONS if dynamic else ALL
+                yield (
+                    name,
+                    write,
+                    option,
+                    session,
+                    REFUSED if option == "static" else PARTITIONS if dynamic else ALL,
+                )
             for name, write in OF_A_PART.items():
                 yield name, write, option, session, REFUSED if option == "dynamic" else PARTITIONS
             for name, write in OF_THE_WHOLE.items():
@@ -109,14 +127,23 @@ def cells() -> Iterator[Any]:
         static = sql("INSERT OVERWRITE {t} PARTITION (day = 'b') SELECT id FROM new_rows")
         yield "PARTITION (day = 'b')", static, None, session, [(1, "a"), (9, "b"), (10, "b")]
         dynamic_part = sql("INSERT OVERWRITE {t} PARTITION (day) SELECT * FROM new_rows")
-        yield "PARTITION (day)", dynamic_part, None, session, PARTITIONS if session == "dynamic" else ALL
+        yield (
+            "PARTITION (day)",
+            dynamic_part,
+            None,
+            session,
+            PARTITIONS if session == "dynamic" else ALL,
+        )
         replacing = sql(
             "CREATE OR REPLACE TABLE {name} USING indextables PARTITIONED BY (day) AS SELECT * FROM new_rows"
         )
         yield "CREATE OR REPLACE", replacing, None, session, ALL
 
 
-CELLS = [(f"{name}-{option}-{session}", write, option, session, rows) for name, write, option, session, rows in cells()]
+CELLS = [
+    (f"{name}-{option}-{session}", write, option, session, rows)
+    for name, write, option, session, rows in cells()
+]
 
 
 @pytest.fixture(scope="module")
@@ -151,10 +178,18 @@ def content(spark: SparkSession, table: str) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize(
-    ("write", "option", "session", "expected"), [cell[1:] for cell in CELLS], ids=[cell[0] for cell in CELLS]
+    ("write", "option", "session", "expected"),
+    [cell[1:] for cell in CELLS],
+    ids=[cell[0] for cell in CELLS],
 )
 def test_every_api_replaces_what_the_option_or_the_session_names(
-    spark: SparkSession, table: str, rows: DataFrame, write: Write, option: str | None, session: str, expected: Any
+    spark: SparkSession,
+    table: str,
+    rows: DataFrame,
+    write: Write,
+    option: str | None,
+    session: str,
+    expected: Any,
 ) -> None:
     spark.conf.set(MODE, session)
     if expected is REFUSED:
@@ -167,7 +202,9 @@ def test_every_api_replaces_what_the_option_or_the_session_names(
 
 
 @pytest.mark.parametrize("table", ["shore.db"], indirect=True)
-@pytest.mark.parametrize(("option", "session"), [("dynamic", "static"), ("static", "dynamic"), (None, "dynamic")])
+@pytest.mark.parametrize(
+    ("option", "session"), [("dynamic", "static"), ("static", "dynamic"), (None, "dynamic")]
+)
 @pytest.mark.parametrize("name", ["saveAsTable", "insertInto"])
 def test_a_catalog_of_a_folder_replaces_the_same(
     spark: SparkSession, table: str, rows: DataFrame, name: str, option: str | None, session: str
@@ -184,17 +221,30 @@ def test_a_dynamic_overwrite_by_name_keeps_the_table_as_it_is_defined(
     writer = rows.write.format("indextables").mode("overwrite").option(OPTION, "dynamic")
     writer.saveAsTable(table)
     assert spark.sql(f"SHOW TBLPROPERTIES {table} ('team')").collect()[0]["value"] == "search"
-    assert [row[0] for row in spark.sql(f"SHOW PARTITIONS {table}").collect()] == ["day=a", "day=b", "day=c"]
+    assert [row[0] for row in spark.sql(f"SHOW PARTITIONS {table}").collect()] == [
+        "day=a",
+        "day=b",
+        "day=c",
+    ]
     with pytest.raises(PySparkException, match="is partitioned by day, not by id"):
-        rows.write.format("indextables").mode("overwrite").option(OPTION, "dynamic").partitionBy("id").saveAsTable(
-            table
-        )
-    wider = rows.withColumn("more", f.lit(1)).write.format("indextables").mode("overwrite").option(OPTION, "dynamic")
+        rows.write.format("indextables").mode("overwrite").option(OPTION, "dynamic").partitionBy(
+            "id"
+        ).saveAsTable(table)
+    wider = (
+        rows.withColumn("more", f.lit(1))
+        .write.format("indextables")
+        .mode("overwrite")
+        .option(OPTION, "dynamic")
+    )
     with pytest.raises(PySparkException, match="INDEXTABLES_SCHEMA_MISMATCH"):
         wider.saveAsTable(table)
-    with pytest.raises(PySparkException, match="Leave out replaceWhere and the dynamic partitionOverwriteMode"):
+    with pytest.raises(
+        PySparkException, match="Leave out replaceWhere and the dynamic partitionOverwriteMode"
+    ):
         wider.option("overwriteSchema", "true").saveAsTable(table)
-    rows.limit(0).write.format("indextables").mode("overwrite").option(OPTION, "dynamic").saveAsTable(table)
+    rows.limit(0).write.format("indextables").mode("overwrite").option(
+        OPTION, "dynamic"
+    ).saveAsTable(table)
     assert content(spark, table) == PARTITIONS
 
 
@@ -202,7 +252,12 @@ def test_a_dynamic_overwrite_by_name_makes_the_table_that_is_not_there(
     spark: SparkSession, catalogs: None, rows: DataFrame
 ) -> None:
     name = f"overwrites.t{next(_numbers)}"
-    writer = rows.write.format("indextables").mode("overwrite").option(OPTION, "dynamic").partitionBy("day")
+    writer = (
+        rows.write.format("indextables")
+        .mode("overwrite")
+        .option(OPTION, "dynamic")
+        .partitionBy("day")
+    )
     writer.saveAsTable(name)
     assert content(spark, name) == ALL
     assert [row[0] for row in spark.sql(f"SHOW PARTITIONS {name}").collect()] == ["day=b", "day=c"]
@@ -214,15 +269,24 @@ def test_a_condition_of_the_writer_is_kept_under_a_dynamic_session(
 ) -> None:
     spark.conf.set(MODE, "dynamic")
     some = rows.where("day = 'c'")
-    some.write.format("indextables").mode("overwrite").option(option, "day >= 'b'").saveAsTable(table)
+    some.write.format("indextables").mode("overwrite").option(option, "day >= 'b'").saveAsTable(
+        table
+    )
     assert content(spark, table) == [(1, "a"), (10, "c")]
     some.write.mode("overwrite").option(option, "day > 'b'").insertInto(table)
     assert content(spark, table) == [(1, "a"), (10, "c")]
     writes: list[Callable[[], Any]] = [
         lambda: some.writeTo(table).option(option, "day > 'b'").overwrite(f.col("day") == "a"),
         lambda: some.writeTo(table).option(option, "day > 'b'").overwritePartitions(),
-        lambda: some.writeTo(table).using("indextables").option(option, "day > 'b'").createOrReplace(),
-        lambda: some.write.mode("overwrite").option(option, "day > 'b'").option(OPTION, "dynamic").insertInto(table),
+        lambda: (
+            some.writeTo(table).using("indextables").option(option, "day > 'b'").createOrReplace()
+        ),
+        lambda: (
+            some.write.mode("overwrite")
+            .option(option, "day > 'b'")
+            .option(OPTION, "dynamic")
+            .insertInto(table)
+        ),
     ]
     for write in writes:
         with pytest.raises(PySparkException, match="INDEXTABLES_INVALID_INPUT"):
@@ -236,11 +300,18 @@ def test_a_stream_replaces_what_its_option_names_and_not_the_session(
     source = str(tmp_path / "source")
     its.write(rows, source)
     spark.conf.set(MODE, "dynamic")
-    totals = its.read_stream(spark, source).groupBy("day").agg(f.max("id").alias("id")).select("id", "day")
+    totals = (
+        its.read_stream(spark, source)
+        .groupBy("day")
+        .agg(f.max("id").alias("id"))
+        .select("id", "day")
+    )
 
     def run(number: int, **options: str) -> None:
         writer = totals.writeStream.format("indextables").outputMode("complete").options(**options)
-        writer = writer.option("checkpointLocation", str(tmp_path / f"checkpoint{number}")).trigger(availableNow=True)
+        writer = writer.option("checkpointLocation", str(tmp_path / f"checkpoint{number}")).trigger(
+            availableNow=True
+        )
         writer.toTable(table).awaitTermination()
 
     run(1, **{OPTION: "dynamic"})
@@ -249,9 +320,13 @@ def test_a_stream_replaces_what_its_option_names_and_not_the_session(
     assert content(spark, table) == ALL
 
     def each(batch: DataFrame, _: int) -> None:
-        batch.write.format("indextables").mode("overwrite").option(OPTION, "dynamic").saveAsTable(table)
+        batch.write.format("indextables").mode("overwrite").option(OPTION, "dynamic").saveAsTable(
+            table
+        )
 
     spark.sql(f"INSERT INTO {table} VALUES (1, 'a')")
-    stream = its.read_stream(spark, source).writeStream.foreachBatch(each).trigger(availableNow=True)
+    stream = (
+        its.read_stream(spark, source).writeStream.foreachBatch(each).trigger(availableNow=True)
+    )
     stream.option("checkpointLocation", str(tmp_path / "checkpoint3")).start().awaitTermination()
     assert content(spark, table) == PARTITIONS

@@ -32,7 +32,9 @@ def counts(spark: SparkSession, path: str) -> set[int]:
     }
 
 
-def test_every_reader_of_a_session_sees_each_write_at_once(caching: SparkSession, tmp_path: Path) -> None:
+def test_every_reader_of_a_session_sees_each_write_at_once(
+    caching: SparkSession, tmp_path: Path
+) -> None:
     path = str(tmp_path / "t")
     its.write(caching.range(20), path)
     assert counts(caching, path) == {20}

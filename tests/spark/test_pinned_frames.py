@@ -19,7 +19,12 @@ SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
 
 
 def rows(start: int, count: int = 10) -> pa.Table:
-    return pa.table({"id": list(range(start, start + count)), "text": [f"w{i}" for i in range(start, start + count)]})
+    return pa.table(
+        {
+            "id": list(range(start, start + count)),
+            "text": [f"w{i}" for i in range(start, start + count)],
+        }
+    )
 
 
 @pytest.fixture
@@ -77,7 +82,9 @@ def test_a_frame_of_a_table_that_was_created_anew_is_an_error(
     assert read(spark, table.path).count() == 3
 
 
-def test_what_is_damaged_later_does_not_stand_in_the_way_of_a_frame(spark: SparkSession, table: Table) -> None:
+def test_what_is_damaged_later_does_not_stand_in_the_way_of_a_frame(
+    spark: SparkSession, table: Table
+) -> None:
     frame = loaded(spark, table.path)
     table.append(rows(10))
     (Path(table.path) / "_transaction_log" / f"{2:020d}.json").write_bytes(b"{")
@@ -87,14 +94,20 @@ def test_what_is_damaged_later_does_not_stand_in_the_way_of_a_frame(spark: Spark
 def test_views_and_catalog_tables_show_the_newest(spark: SparkSession, table: Table) -> None:
     names = {kind: f"{kind}_{uuid4().hex}" for kind in ("view", "global_view", "catalog")}
     spark.sql(f"CREATE TEMP VIEW {names['view']} USING indextables OPTIONS (path '{table.path}')")
-    spark.sql(f"CREATE GLOBAL TEMP VIEW {names['global_view']} USING indextables OPTIONS (path '{table.path}')")
+    spark.sql(
+        f"CREATE GLOBAL TEMP VIEW {names['global_view']} USING indextables OPTIONS (path '{table.path}')"
+    )
     spark.sql(f"CREATE TABLE {names['catalog']} USING indextables OPTIONS (path '{table.path}')")
     names["global_view"] = f"global_temp.{names['global_view']}"
     try:
-        assert {kind: spark.table(name).count() for kind, name in names.items()} == dict.fromkeys(names, 10)
+        assert {kind: spark.table(name).count() for kind, name in names.items()} == dict.fromkeys(
+            names, 10
+        )
         table.append(rows(10))
         spark.sql(f"INSERT INTO {names['view']} SELECT id + 100, text FROM {names['view']}")
-        assert {kind: spark.table(name).count() for kind, name in names.items()} == dict.fromkeys(names, 40)
+        assert {kind: spark.table(name).count() for kind, name in names.items()} == dict.fromkeys(
+            names, 40
+        )
     finally:
         spark.sql(f"DROP TABLE {names['catalog']}")
 
@@ -105,7 +118,9 @@ def test_the_schema_of_a_frame_pins_no_other_frame(spark: SparkSession, table: T
     assert spark.read.format("indextables").schema(schema).load(table.path).count() == 20
 
 
-def test_a_copy_of_a_frame_carries_no_mark_of_it(spark: SparkSession, table: Table, tmp_path: Path) -> None:
+def test_a_copy_of_a_frame_carries_no_mark_of_it(
+    spark: SparkSession, table: Table, tmp_path: Path
+) -> None:
     its.write(loaded(spark, table.path), str(tmp_path / "copy"))
     assert "indextables" not in Table.open(str(tmp_path / "copy")).metadata.schema_string
 

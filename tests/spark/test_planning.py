@@ -1,4 +1,6 @@
-"""Who plans a read: the process that started the driver, and Spark's own where that one cannot. The rows are the same."""
+"""Who plans a read: the process that started the driver, and Spark's own where that one cannot. The
+rows are the same.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,12 @@ from tests.spark.logs import Logs, make_logs
 READS: dict[str, Callable[[SparkSession, str], DataFrame]] = {
     "search": lambda spark, path: its.search(spark, path, "message:gateway"),
     "best": lambda spark, path: its.search(spark, path, "message:gateway", limit=5).drop("message"),
-    "filtered": lambda spark, path: its.search(spark, path, "message:gateway").where("id > 100").select("id"),
-    "format": lambda spark, path: spark.read.format("indextables").option("query", "gateway").load(path),
+    "filtered": lambda spark, path: (
+        its.search(spark, path, "message:gateway").where("id > 100").select("id")
+    ),
+    "format": lambda spark, path: (
+        spark.read.format("indextables").option("query", "gateway").load(path)
+    ),
     "sql": lambda spark, path: its.table(spark, path).where("textsearch(message, 'gateway')"),
 }
 
@@ -48,9 +54,15 @@ def test_a_read_is_planned_here_and_by_spark_alike(
     assert_same_rows(spark.createDataFrame(ours), READS[read](spark, logs.path))
 
 
-def test_a_frame_is_planned_for_the_version_it_was_made_for(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_frame_is_planned_for_the_version_it_was_made_for(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     path = str(tmp_path / "t")
-    its.write(spark.createDataFrame([("a one",)], "message string"), path, options={"indexing.typemap.message": "text"})
+    its.write(
+        spark.createDataFrame([("a one",)], "message string"),
+        path,
+        options={"indexing.typemap.message": "text"},
+    )
     frame = its.search(spark, path, "message:a")
     its.write(spark.createDataFrame([("a two",)], "message string"), path)
     assert [row.message for row in frame.collect()] == ["a one"]
@@ -68,10 +80,14 @@ def test_a_relative_path_is_spark_s_wherever_python_has_gone(
         monkeypatch.chdir(tmp_path)
         frame = spark.read.format("indextables").load(here.name)
         assert [row.message for row in frame.collect()] == ["here"]
-        spark.sql(f"CREATE OR REPLACE TEMP VIEW relative USING indextables OPTIONS (path '{here.name}')")
+        spark.sql(
+            f"CREATE OR REPLACE TEMP VIEW relative USING indextables OPTIONS (path '{here.name}')"
+        )
         assert [row.message for row in spark.table("relative").collect()] == ["here"]
         spark.sql("CHECKPOINT INDEXTABLE relative")
-        assert list(here.glob("_transaction_log/state-v*")) and not list(there.glob("_transaction_log/state-v*"))
+        assert list(here.glob("_transaction_log/state-v*")) and not list(
+            there.glob("_transaction_log/state-v*")
+        )
     finally:
         shutil.rmtree(here, ignore_errors=True)
 

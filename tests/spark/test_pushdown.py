@@ -1,4 +1,6 @@
-"""Filters of a plan reach the scan, and the rows stay right: with the extension, and where plain Spark gets them wrong."""
+"""Filters of a plan reach the scan, and the rows stay right: with the extension, and where plain
+Spark gets them wrong.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ def load(spark: SparkSession, path: str, **options: str) -> DataFrame:
 
 
 def pushed(frame: DataFrame) -> str:
-    """The filters that a plan hands to the scan, as JSON; nothing is read for it. Empty where no scan is left."""
+    """The filters that a plan hands to the scan, as JSON; nothing is read for it. Empty where no
+    scan is left.
+    """
     leaf = frame._jdf.queryExecution().optimizedPlan().collectLeaves().head()
     if leaf.nodeName() == "LocalRelation":
         return ""
@@ -66,7 +70,9 @@ def pushed(frame: DataFrame) -> str:
 def test_pushed_filters_keep_every_row_that_spark_wants(spark: SparkSession, logs: Logs) -> None:
     conditions = [*FILTERS, *MORE_FILTERS]
     # Not from Parquet: there Spark itself loses rows, `ms = 0.0` those that hold -0.0.
-    truth = spark.createDataFrame(logs.rows).selectExpr("id", *(f"{c} as c{n}" for n, c in enumerate(conditions)))
+    truth = spark.createDataFrame(logs.rows).selectExpr(
+        "id", *(f"{c} as c{n}" for n, c in enumerate(conditions))
+    )
     wanted = truth.toArrow()
     table, frame = Table.open(logs.path), load(spark, logs.path)
     exact = 0
@@ -79,14 +85,23 @@ def test_pushed_filters_keep_every_row_that_spark_wants(spark: SparkSession, log
         exact += kept == ids
         # What Spark leaves to the scan must be exact.
         optimized = str(frame.where(condition)._jdf.queryExecution().optimizedPlan().toString())
-        assert kept == ids or "Filter " in optimized or "LocalRelation <empty>" in optimized, (condition, filters)
+        assert kept == ids or "Filter " in optimized or "LocalRelation <empty>" in optimized, (
+            condition,
+            filters,
+        )
     # The rest are conditions over computed values, which are Spark's to check.
     assert exact >= len(conditions) - 8
 
 
 def test_filters_of_one_load_in_one_plan(spark: SparkSession, logs: Logs) -> None:
-    some = ["id between 190 and 210", "level like 'E%' and ms is null", "day in ('2024-03-08', '2024-03-11') or id = 7"]
-    assert_same_rows(_union(load(spark, logs.path), some), _union(spark.read.parquet(logs.parquet), some))
+    some = [
+        "id between 190 and 210",
+        "level like 'E%' and ms is null",
+        "day in ('2024-03-08', '2024-03-11') or id = 7",
+    ]
+    assert_same_rows(
+        _union(load(spark, logs.path), some), _union(spark.read.parquet(logs.parquet), some)
+    )
 
 
 def _union(frame: DataFrame, conditions: list[str]) -> DataFrame:
@@ -113,7 +128,9 @@ def test_filters_reach_the_scan(spark: SparkSession, logs: Logs, condition: str,
     assert told in pushed(load(spark, logs.path).where(condition))
 
 
-def test_a_filter_rules_out_splits_before_they_are_opened(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_filter_rules_out_splits_before_they_are_opened(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     logs = make_logs(tmp_path, commits=1)
     for path in Table.open(logs.path).files()["path"].to_pylist():
         if "day=2024-03-09" not in path:
@@ -126,13 +143,19 @@ def test_a_filter_rules_out_splits_before_they_are_opened(spark: SparkSession, t
 
 
 def test_fields_inside_columns(spark: SparkSession, tmp_path: Path) -> None:
-    rows = [{"id": n, "user": {"name": f"u{n % 3}", "a.b": n} if n % 4 else None} for n in range(20)]
+    rows = [
+        {"id": n, "user": {"name": f"u{n % 3}", "a.b": n} if n % 4 else None} for n in range(20)
+    ]
     table = Table.create(str(tmp_path / "t"), schema=pa.Table.from_pylist(rows).schema)
     table.append(pa.Table.from_pylist(rows))
     frame = load(spark, table.path)
     found = frame.where("user.name = 'u1' and user.`a.b` > 5").select("id", "user.name")
-    assert '{"column":["user","name"]}' in pushed(found) and '{"column":["user","a.b"]}' in pushed(found)
-    assert sorted(r.id for r in found.collect()) == [n for n in range(20) if n % 4 and n % 3 == 1 and n > 5]
+    assert '{"column":["user","name"]}' in pushed(found) and '{"column":["user","a.b"]}' in pushed(
+        found
+    )
+    assert sorted(r.id for r in found.collect()) == [
+        n for n in range(20) if n % 4 and n % 3 == 1 and n > 5
+    ]
     assert frame.where("user.name is null").count() == 5
 
 
@@ -144,14 +167,18 @@ def test_a_limit_is_not_filtered_before_it_is_reached(spark: SparkSession, logs:
 
 def test_columns_are_pruned_and_counting_needs_only_one(spark: SparkSession, logs: Logs) -> None:
     frame = load(spark, logs.path)
-    plan = str(frame.where("level = 'ERROR'").select("at")._jdf.queryExecution().executedPlan().toString())
+    plan = str(
+        frame.where("level = 'ERROR'").select("at")._jdf.queryExecution().executedPlan().toString()
+    )
     assert "message" not in plan and "ms#" not in plan
     assert frame.count() == 600
     assert frame.select("message").where("id < 10").count() == 10
 
 
 def test_filters_that_cannot_be_said_are_left_to_spark() -> None:
-    schema = pa.schema([("a", pa.int64()), ("when", pa.timestamp("us", tz="UTC")), ("l", pa.list_(pa.int64()))])
+    schema = pa.schema(
+        [("a", pa.int64()), ("when", pa.timestamp("us", tz="UTC")), ("l", pa.list_(pa.int64()))]
+    )
     said = [
         ["=", {"column": ["a"]}, {"kind": "int", "value": "5"}],
         ["=", {"column": ["nothing"]}, {"kind": "int", "value": "5"}],
@@ -205,7 +232,9 @@ class NumbersReader(DataSourceReader):
 
 
 def wrong_row_cases(frame: DataFrame) -> dict[str, Any]:
-    """Queries over one DataFrame, each of which plain Spark answers wrongly after another was planned."""
+    """Queries over one DataFrame, each of which plain Spark answers wrongly after another was
+    planned.
+    """
     found: dict[str, Any] = {"filter": frame.where("a = 1").count()}
     found["count after a filter"] = frame.count()
     both = frame.where("a = 1").unionAll(frame.where("a = 2"))
@@ -246,22 +275,40 @@ def test_plain_spark_still_gets_them_wrong(spark: SparkSession) -> None:
 
 
 def test_moments_in_filters_are_exact(spark: SparkSession, tmp_path: Path) -> None:
-    moments = [dt.datetime(1, 1, 1, tzinfo=dt.UTC), dt.datetime(2024, 3, 10, 7, 0, 0, 1, tzinfo=dt.UTC)]
-    rows = pa.table({"at": pa.array(moments, pa.timestamp("us", "UTC")), "day": pa.array([m.date() for m in moments])})
+    moments = [
+        dt.datetime(1, 1, 1, tzinfo=dt.UTC),
+        dt.datetime(2024, 3, 10, 7, 0, 0, 1, tzinfo=dt.UTC),
+    ]
+    rows = pa.table(
+        {
+            "at": pa.array(moments, pa.timestamp("us", "UTC")),
+            "day": pa.array([m.date() for m in moments]),
+        }
+    )
     table = Table.create(str(tmp_path / "t"), schema=rows.schema)
     table.append(rows)
     frame = load(spark, table.path)
-    assert frame.where("at = timestamp'0001-01-01 00:00:00Z' and day = date'0001-01-01'").count() == 1
     assert (
-        frame.where("at > timestamp'2024-03-10 07:00:00Z' and at < timestamp'2024-03-10 07:00:00.000002Z'").count() == 1
+        frame.where("at = timestamp'0001-01-01 00:00:00Z' and day = date'0001-01-01'").count() == 1
+    )
+    assert (
+        frame.where(
+            "at > timestamp'2024-03-10 07:00:00Z' and at < timestamp'2024-03-10 07:00:00.000002Z'"
+        ).count()
+        == 1
     )
 
 
 @pytest.mark.parametrize(
-    "condition", ["message like '%0123 of%'", "contains(message, '0123 of')", "message = 'request 0123 of 5'"]
+    "condition",
+    ["message like '%0123 of%'", "contains(message, '0123 of')", "message = 'request 0123 of 5'"],
 )
-def test_parts_of_texts_are_answered_by_the_index(spark: SparkSession, tmp_path: Path, condition: str) -> None:
-    rows = pa.table({"id": range(500), "message": [f"request {n:04d} of {n % 59}" for n in range(500)]})
+def test_parts_of_texts_are_answered_by_the_index(
+    spark: SparkSession, tmp_path: Path, condition: str
+) -> None:
+    rows = pa.table(
+        {"id": range(500), "message": [f"request {n:04d} of {n % 59}" for n in range(500)]}
+    )
     options = {"indexing.typemap.message": "text", "indexing.substring.message": "true"}
     table = Table.create(str(tmp_path / "t"), schema=rows.schema, options=options)
     table.append(rows)

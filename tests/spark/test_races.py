@@ -1,6 +1,8 @@
-"""Writers that began before another made the table, or made it anew: each ends as its mode says, or as a conflict.
+"""Writers that began before another made the table, or made it anew: each ends as its mode says, or
+as a conflict.
 
-Half of these are the writers that Spark itself calls, without Spark; what its processes do is the same calls.
+Half of these are the writers that Spark itself calls, without Spark; what its processes do is the
+same calls.
 """
 
 from __future__ import annotations
@@ -21,7 +23,13 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 
 import indextables.spark as its
 from indextables import Table
-from indextables.errors import ConflictError, IndexTablesError, InvalidInputError, SchemaMismatchError, TableExistsError
+from indextables.errors import (
+    ConflictError,
+    IndexTablesError,
+    InvalidInputError,
+    SchemaMismatchError,
+    TableExistsError,
+)
 from indextables.handle import TableHandle
 from indextables.model.conflicts import Operation
 from indextables.operations import table_write
@@ -43,23 +51,37 @@ def path(tmp_path: Path) -> str:
 
 
 def rows(*ids: int, day: int = 0) -> pa.RecordBatch:
-    return pa.record_batch([pa.array(ids, pa.int64()), pa.array([day] * len(ids), pa.int32())], schema=STORED)
-
-
-def writer(
-    path: str, *, overwrite: bool = False, columns: StructType = COLUMNS, options: dict[str, str] | None = None
-) -> TableWriter:
-    return TableWriter(
-        plan_source_write(SourceOptions.parse({"path": path, **(options or {})}), columns, overwrite=overwrite)
+    return pa.record_batch(
+        [pa.array(ids, pa.int64()), pa.array([day] * len(ids), pa.int32())], schema=STORED
     )
 
 
-def stream_writer(path: str, *, overwrite: bool = False, options: dict[str, str] | None = None) -> TableStreamWriter:
+def writer(
+    path: str,
+    *,
+    overwrite: bool = False,
+    columns: StructType = COLUMNS,
+    options: dict[str, str] | None = None,
+) -> TableWriter:
+    return TableWriter(
+        plan_source_write(
+            SourceOptions.parse({"path": path, **(options or {})}), columns, overwrite=overwrite
+        )
+    )
+
+
+def stream_writer(
+    path: str, *, overwrite: bool = False, options: dict[str, str] | None = None
+) -> TableStreamWriter:
     source = SourceOptions.parse({"path": path, **(options or {})})
-    return TableStreamWriter(plan_source_write(source, COLUMNS, overwrite=overwrite, streaming=True))
+    return TableStreamWriter(
+        plan_source_write(source, COLUMNS, overwrite=overwrite, streaming=True)
+    )
 
 
-def batch_of(writer: TableStreamWriter, *ids: int, day: int = 0) -> list[WriterCommitMessage | None]:
+def batch_of(
+    writer: TableStreamWriter, *ids: int, day: int = 0
+) -> list[WriterCommitMessage | None]:
     return [replace(writer.write(iter([rows(*ids, day=day)])), query_id="query")]
 
 
@@ -114,8 +136,12 @@ def test_rows_beside_the_condition_are_refused_even_if_there_is_no_table_yet(pat
     assert list(Path(path).rglob("*.split")) == []
 
 
-def test_the_maker_of_a_table_writes_in_its_own_mode_too(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between the maker's version 0 and its rows another one writes: an overwrite replaces that as well."""
+def test_the_maker_of_a_table_writes_in_its_own_mode_too(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the maker's version 0 and its rows another one writes: an overwrite replaces that as
+    well.
+    """
     maker, other = writer(path, overwrite=True), writer(path, overwrite=True)
     first, second = maker.write(iter([rows(1, 2)])), other.write(iter([rows(3)]))
     commit = table_write.finish_write
@@ -135,7 +161,10 @@ OTHERS: dict[str, tuple[dict[str, Any], type[IndexTablesError]]] = {
     "partitions": ({"schema": STORED, "partition_columns": ["day"]}, ConflictError),
     "more columns": ({"schema": STORED.append(pa.field("more", pa.string()))}, ConflictError),
     "fewer columns": ({"schema": pa.schema([("id", pa.int64())])}, SchemaMismatchError),
-    "other types": ({"schema": pa.schema([("id", pa.string()), ("day", pa.int32())])}, SchemaMismatchError),
+    "other types": (
+        {"schema": pa.schema([("id", pa.string()), ("day", pa.int32())])},
+        SchemaMismatchError,
+    ),
 }
 
 
@@ -184,7 +213,9 @@ def recreated(path: str, **made: Any) -> Table:
 
 @pytest.mark.parametrize("overwrite", [False, True])
 @pytest.mark.parametrize("by", [[], ["day"]])
-def test_a_batch_is_not_committed_to_a_table_that_was_made_anew(path: str, by: list[str], overwrite: bool) -> None:
+def test_a_batch_is_not_committed_to_a_table_that_was_made_anew(
+    path: str, by: list[str], overwrite: bool
+) -> None:
     Table.create(path, schema=STORED).append(pa.Table.from_batches([rows(1)]))
     late = writer(path, overwrite=overwrite)
     message = late.write(iter([rows(2)]))
@@ -211,7 +242,9 @@ def test_a_stream_batch_is_not_committed_to_a_table_that_was_made_anew(
 
 
 @pytest.mark.parametrize("options", [{}, BY_DAY])
-def test_a_stream_batch_made_for_no_table_fits_only_one_of_its_layout(path: str, options: dict[str, str]) -> None:
+def test_a_stream_batch_made_for_no_table_fits_only_one_of_its_layout(
+    path: str, options: dict[str, str]
+) -> None:
     messages = batch_of(stream_writer(path, options=options), 2, day=7)
     Table.create(path, schema=STORED, partition_columns=["day"])
     committer = stream_writer(path, options=options)
@@ -268,7 +301,8 @@ def test_a_write_to_a_table_that_is_gone_leaves_nothing_behind(path: str) -> Non
     assert list(Path(path).rglob("*.split")) == []
 
 
-# The same through Spark: tasks that wait for each other, so that every write is planned before any is committed.
+# The same through Spark: tasks that wait for each other, so that every write is planned before any
+# is committed.
 
 
 def waiting(frame: DataFrame, meeting: Path, name: str, others: int = 2) -> DataFrame:
@@ -306,7 +340,9 @@ def at_once(*writes: Callable[[], Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("mode", ["overwrite", "error", "ignore", "append"])
-def test_two_first_writes_at_once(spark: SparkSession, tmp_path: Path, path: str, mode: str) -> None:
+def test_two_first_writes_at_once(
+    spark: SparkSession, tmp_path: Path, path: str, mode: str
+) -> None:
     def one(start: int) -> int | None:
         frame = spark.range(start, start + 10).selectExpr("id", "1 as day")
         return its.write(waiting(frame, tmp_path / "meeting", str(start)), path, mode=mode)
@@ -320,19 +356,27 @@ def test_two_first_writes_at_once(spark: SparkSession, tmp_path: Path, path: str
         assert sorted(results) == [1, 2]
         assert found == (zero if results[0] == 2 else hundred)
     else:
-        lost = [n for n, result in enumerate(results) if result is None or isinstance(result, TableExistsError)]
+        lost = [
+            n
+            for n, result in enumerate(results)
+            if result is None or isinstance(result, TableExistsError)
+        ]
         assert len(lost) == 1
         assert found == (hundred if lost == [0] else zero)
         assert isinstance(results[lost[0]], TableExistsError) == (mode == "error")
     assert_sound(path)
 
 
-def test_plain_overwrites_of_a_new_table_at_once(spark: SparkSession, tmp_path: Path, path: str) -> None:
+def test_plain_overwrites_of_a_new_table_at_once(
+    spark: SparkSession, tmp_path: Path, path: str
+) -> None:
     def one(start: int) -> None:
         # Spark looks for the format in the session of the thread, which a new thread does not have.
         spark._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)  # type: ignore[union-attr]
         frame = spark.range(start, start + 10).selectExpr("id", "1 as day")
-        waiting(frame, tmp_path / "meeting", str(start)).write.format("indextables").mode("overwrite").save(path)
+        waiting(frame, tmp_path / "meeting", str(start)).write.format("indextables").mode(
+            "overwrite"
+        ).save(path)
 
     assert at_once(lambda: one(0), lambda: one(100)) == [None, None]
     assert ids(path) in (list(range(10)), list(range(100, 110)))
@@ -362,12 +406,18 @@ def test_a_table_is_made_partitioned_while_a_batch_of_a_stream_runs(
 
     frame = its.read_stream(spark, source.path)
     made = frame.mapInArrow(make, frame.schema)
-    query = its.write_stream(made, path, checkpoint=str(tmp_path / "c"), trigger={"availableNow": True})
-    with pytest.raises(StreamingQueryException, match="another one than before" if again else "first to create"):
+    query = its.write_stream(
+        made, path, checkpoint=str(tmp_path / "c"), trigger={"availableNow": True}
+    )
+    with pytest.raises(
+        StreamingQueryException, match="another one than before" if again else "first to create"
+    ):
         query.awaitTermination()
     assert ids(path) == []
     assert Table.open(path).verify(full=True).healthy
-    query = its.write_stream(frame, path, checkpoint=str(tmp_path / "c"), trigger={"availableNow": True})
+    query = its.write_stream(
+        frame, path, checkpoint=str(tmp_path / "c"), trigger={"availableNow": True}
+    )
     query.awaitTermination()
     assert sorted(Table.open(path).scan().read_all()["day"].to_pylist()) == [5, 5]
     assert_sound(path)
@@ -381,7 +431,9 @@ MODE = "spark.sql.sources.partitionOverwriteMode"
 @pytest.fixture
 def days(spark: SparkSession, path: str) -> Iterator[str]:
     """A table of three days."""
-    its.write(spark.range(9).selectExpr("id", "cast(id % 3 as int) as day"), path, partition_by="day")
+    its.write(
+        spark.range(9).selectExpr("id", "cast(id % 3 as int) as day"), path, partition_by="day"
+    )
     yield path
     spark.conf.unset(MODE)
 
@@ -392,7 +444,9 @@ def counts(path: str) -> dict[int, int]:
 
 
 WAYS: dict[str, Callable[[DataFrame, str, dict[str, str]], Any]] = {
-    "source": lambda df, path, options: df.write.format("indextables").mode("overwrite").options(**options).save(path),
+    "source": lambda df, path, options: (
+        df.write.format("indextables").mode("overwrite").options(**options).save(path)
+    ),
     "write": lambda df, path, options: its.write(df, path, mode="overwrite", options=options),
 }
 
@@ -426,7 +480,9 @@ def test_the_sessions_partition_overwrite_mode_is_followed(
 def test_a_partition_overwrite_mode_that_is_none_is_refused(
     spark: SparkSession, days: str, one: DataFrame, way: str
 ) -> None:
-    with pytest.raises(Exception, match=r"(?s)partitionOverwriteMode cannot be 'dynamik'.*static, dynamic"):
+    with pytest.raises(
+        Exception, match=r"(?s)partitionOverwriteMode cannot be 'dynamik'.*static, dynamic"
+    ):
         WAYS[way](one, days, {"partitionOverwriteMode": "dynamik"})
     # Spark refuses such a setting where it is set, but not one that the session was started with.
     with pytest.raises(Exception, match="dynamik"):
@@ -437,7 +493,9 @@ def test_a_partition_overwrite_mode_that_is_none_is_refused(
     assert counts(days) == {0: 3, 1: 3, 2: 3}
 
 
-def test_a_session_without_our_extension_follows_its_mode_too(spark: SparkSession, days: str) -> None:
+def test_a_session_without_our_extension_follows_its_mode_too(
+    spark: SparkSession, days: str
+) -> None:
     plain = spark.newSession()
     plain.conf.set(MODE, "DYNAMIC")
     frame = plain.range(1).selectExpr("id + 50 as id", "1 as day")
@@ -449,7 +507,9 @@ def test_a_session_without_our_extension_follows_its_mode_too(spark: SparkSessio
     assert counts(days) == {0: 3, 1: 1, 2: 3}
 
 
-def test_insert_overwrite_never_replaces_more_than_the_session_says(spark: SparkSession, days: str) -> None:
+def test_insert_overwrite_never_replaces_more_than_the_session_says(
+    spark: SparkSession, days: str
+) -> None:
     view = "CREATE OR REPLACE TEMPORARY VIEW {} USING indextables OPTIONS (path '{}' {})"
     spark.sql(view.format("days", days, ""))
     spark.sql(view.format("day_by_day", days, ", partitionOverwriteMode 'dynamic'"))

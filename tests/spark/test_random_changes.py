@@ -1,4 +1,6 @@
-"""Random sequences of INSERT, UPDATE, DELETE and MERGE leave the rows that a model in plain Python has."""
+"""Random sequences of INSERT, UPDATE, DELETE and MERGE leave the rows that a model in plain Python
+has.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def folder(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 def rows(spark: SparkSession, query: str) -> list[tuple[Any, ...]]:
-    return sorted((tuple(_plain(value) for value in row) for row in spark.sql(query).collect()), key=repr)
+    return sorted(
+        (tuple(_plain(value) for value in row) for row in spark.sql(query).collect()), key=repr
+    )
 
 
 def _plain(value: Any) -> Any:
@@ -33,7 +37,9 @@ def _plain(value: Any) -> Any:
 
 
 def run(spark: SparkSession, folder: Path, seed: int) -> None:
-    """Run one program and compare the table with the model after each statement, and older versions at the end."""
+    """Run one program and compare the table with the model after each statement, and older versions
+    at the end.
+    """
     rng = random.Random(seed)
     name, path = f"changes.t{seed}", f"{folder}/changes/t{seed}"
     table = rng.choice([name, f"indextables.`{path}`"])
@@ -50,13 +56,19 @@ def run(spark: SparkSession, folder: Path, seed: int) -> None:
             continue
         apply(spark, path, sql, statement)
         model.apply(statement)
-        assert rows(spark, f"SELECT * FROM {table}") == model.table_rows(), f"program {seed}\n" + "\n".join(done)
+        assert rows(spark, f"SELECT * FROM {table}") == model.table_rows(), (
+            f"program {seed}\n" + "\n".join(done)
+        )
         model.versions[Table.open(path).version] = model.table_rows()
     for version in rng.sample(sorted(model.versions), min(2, len(model.versions))):
         found = rows(spark, f"SELECT * FROM {table} VERSION AS OF {version}")
-        assert found == model.versions[version], f"program {seed}, version {version}\n" + "\n".join(done)
+        assert found == model.versions[version], f"program {seed}, version {version}\n" + "\n".join(
+            done
+        )
     found = rows(spark, f"SELECT id, n FROM {table} WHERE v TEXTSEARCH 'timeout'")
-    expected = [(row.get("id"), row.get("n")) for row in model.rows if "timeout" in (row.get("v") or "")]
+    expected = [
+        (row.get("id"), row.get("n")) for row in model.rows if "timeout" in (row.get("v") or "")
+    ]
     assert found == sorted(expected, key=repr), f"program {seed}, search\n" + "\n".join(done)
     assert Table.open(path).verify(full=True).healthy
     spark.sql(f"DROP TABLE {name}")
@@ -75,7 +87,9 @@ def apply(spark: SparkSession, path: str, sql: str, statement: Statement) -> Non
     assert Table.open(path).version == before
 
 
-def test_a_few_random_programs_leave_the_rows_of_the_model(spark: SparkSession, folder: Path) -> None:
+def test_a_few_random_programs_leave_the_rows_of_the_model(
+    spark: SparkSession, folder: Path
+) -> None:
     for seed in range(3):
         run(spark, folder, seed)
 

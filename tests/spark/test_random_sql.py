@@ -22,7 +22,9 @@ WORD_IN_TEXT = r"coalesce(array_contains(split(\1.message, ' '), '\2'), false)"
 
 @pytest.fixture(scope="module")
 def logs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Logs]:
-    """A table in which some rows are deleted by deletion vectors, and its remaining rows as Parquet."""
+    """A table in which some rows are deleted by deletion vectors, and its remaining rows as
+    Parquet.
+    """
     made = make_logs(tmp_path_factory.mktemp("random_sql"))
     deleted = ", ".join(str(number) for number in range(0, 600, 13))
     Table.open(made.path).delete(where=f"id IN ({deleted})")

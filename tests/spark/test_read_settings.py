@@ -1,4 +1,6 @@
-"""Settings of a session that change what Spark reads of other files never change the rows of a table."""
+"""Settings of a session that change what Spark reads of other files never change the rows of a
+table.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""DELETE, UPDATE and MERGE INTO wherever SQL lets them stand: after WITH, under EXPLAIN, in scripts."""
+"""DELETE, UPDATE and MERGE INTO wherever SQL lets them stand: after WITH, under EXPLAIN, in
+scripts.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,9 @@ STATEMENTS: list[tuple[str, Rows]] = [
 
 
 @pytest.mark.parametrize(("statement", "rows"), STATEMENTS, ids=[sql[:40] for sql, _ in STATEMENTS])
-def test_a_row_change_is_carried_out_wherever_it_stands(spark: SparkSession, statement: str, rows: Rows) -> None:
+def test_a_row_change_is_carried_out_wherever_it_stands(
+    spark: SparkSession, statement: str, rows: Rows
+) -> None:
     spark.sql(statement)
     assert content(spark) == rows
 
@@ -99,7 +103,9 @@ def test_a_script_changes_rows_of_the_table_that_it_has_made(spark: SparkSession
     ],
 )
 @pytest.mark.parametrize("mode", ["", "EXTENDED", "FORMATTED"])
-def test_explain_shows_a_row_change_and_does_not_run_it(spark: SparkSession, mode: str, statement: str) -> None:
+def test_explain_shows_a_row_change_and_does_not_run_it(
+    spark: SparkSession, mode: str, statement: str
+) -> None:
     plan = spark.sql(f"EXPLAIN {mode} {statement}").collect()[0][0]
     assert "IndexTables" in plan and "Error occurred" not in plan
     assert content(spark) == ROWS
@@ -122,7 +128,9 @@ def test_an_error_in_a_script_keeps_its_class(spark: SparkSession) -> None:
 
 @pytest.mark.parametrize("name", ["anywhere.t", "indextables.`{home}/anywhere/t`"])
 def test_merge_into_of_a_frame_changes_the_rows(spark: SparkSession, home: Path, name: str) -> None:
-    source = spark.createDataFrame([(1, "m", 5), (2, "gone", 0), (9, "i", 6)], "id INT, c STRING, n INT").alias("s")
+    source = spark.createDataFrame(
+        [(1, "m", 5), (2, "gone", 0), (9, "i", 6)], "id INT, c STRING, n INT"
+    ).alias("s")
     target = name.format(home=home)
     (
         source.mergeInto(target, f.expr(f"{target}.id = s.id"))
@@ -141,13 +149,19 @@ def test_merge_into_of_a_frame_changes_the_rows(spark: SparkSession, home: Path,
 
 def test_merge_into_of_a_frame_names_a_column_that_is_not_there(spark: SparkSession) -> None:
     source = spark.createDataFrame([(1,)], "id INT").alias("s")
-    merge = source.mergeInto("anywhere.t", f.expr("t.id = s.id")).whenMatched().update({"nope": f.lit(1)})
+    merge = (
+        source.mergeInto("anywhere.t", f.expr("t.id = s.id"))
+        .whenMatched()
+        .update({"nope": f.lit(1)})
+    )
     with pytest.raises(PySparkException, match=r"UNRESOLVED_COLUMN.*nope"):
         merge.merge()
     assert content(spark) == ROWS
 
 
-def test_merge_into_of_a_frame_works_in_a_session_that_ran_queries_before(spark: SparkSession, home: Path) -> None:
+def test_merge_into_of_a_frame_works_in_a_session_that_ran_queries_before(
+    spark: SparkSession, home: Path
+) -> None:
     program = f"""
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as f
@@ -161,7 +175,9 @@ source = spark.createDataFrame([(1,), (7,)], "id LONG").alias("s")
 source.mergeInto("indextables.`{home}/late`", f.expr("indextables.`{home}/late`.id = s.id")).whenMatched().delete().merge()
 print(sorted(row.id for row in its.table(spark, "{home}/late").collect()))
 """
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False)
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False
+    )
     assert run.stdout.strip() == "[0, 2]", run.stderr[-2000:]
 
 
@@ -176,11 +192,15 @@ OURS = [
 
 
 @pytest.mark.parametrize("statement", OURS)
-def test_a_statement_of_ours_runs_in_a_script(spark: SparkSession, home: Path, statement: str) -> None:
+def test_a_statement_of_ours_runs_in_a_script(
+    spark: SparkSession, home: Path, statement: str
+) -> None:
     statement = statement.format(path=home / "anywhere" / "t")
     # As of every command of Spark, no rows come out of a script.
     spark.sql(f"BEGIN DECLARE i INT = 0; WHILE i < 1 DO {statement}; SET i = i + 1; END WHILE; END")
-    rows = spark.sql(f"BEGIN IF 1 = 1 THEN {statement}; END IF; SELECT count(*) AS n FROM anywhere.t; END").collect()
+    rows = spark.sql(
+        f"BEGIN IF 1 = 1 THEN {statement}; END IF; SELECT count(*) AS n FROM anywhere.t; END"
+    ).collect()
     assert rows[0].n == 3
     wrong = statement.replace("anywhere.t", "anywhere.gone").replace("anywhere/t", "anywhere/gone")
     with pytest.raises(PySparkException, match="INDEXTABLES_TABLE_NOT_FOUND"):
@@ -188,9 +208,13 @@ def test_a_statement_of_ours_runs_in_a_script(spark: SparkSession, home: Path, s
 
 
 @pytest.mark.parametrize("statement", OURS)
-def test_explain_names_a_statement_of_ours_and_does_not_run_it(spark: SparkSession, home: Path, statement: str) -> None:
+def test_explain_names_a_statement_of_ours_and_does_not_run_it(
+    spark: SparkSession, home: Path, statement: str
+) -> None:
     version = newest(spark, "anywhere.t").version
-    plan = spark.sql(f"EXPLAIN EXTENDED {statement.format(path=home / 'anywhere' / 't')}").collect()[0][0]
+    plan = spark.sql(
+        f"EXPLAIN EXTENDED {statement.format(path=home / 'anywhere' / 't')}"
+    ).collect()[0][0]
     assert "IndexTables" in plan and "Error" not in plan
     assert newest(spark, "anywhere.t").version == version
 
@@ -211,5 +235,7 @@ def test_a_wrong_statement_in_a_script_is_an_error_of_ours(spark: SparkSession) 
 
 
 def test_a_script_of_spark_alone_is_left_to_spark(spark: SparkSession) -> None:
-    rows = spark.sql("BEGIN DECLARE v INT = 2; IF v > 1 THEN SELECT 'OPTIMIZE t; VACUUM t' AS x; END IF; END").collect()
+    rows = spark.sql(
+        "BEGIN DECLARE v INT = 2; IF v > 1 THEN SELECT 'OPTIMIZE t; VACUUM t' AS x; END IF; END"
+    ).collect()
     assert rows[0].x == "OPTIMIZE t; VACUUM t"

@@ -1,4 +1,6 @@
-"""Rows change on Spark's workers: the driver receives one line for each split, whatever the number and the width of rows."""
+"""Rows change on Spark's workers: the driver receives one line for each split, whatever the number
+and the width of rows.
+"""
 
 from __future__ import annotations
 
@@ -48,13 +50,19 @@ def ids(table: Table, where: str) -> list[int]:
 
 
 def files(path: str) -> set[str]:
-    return {str(file.relative_to(path)) for kind in ("*.split", "*.vec") for file in Path(path).rglob(kind)}
+    return {
+        str(file.relative_to(path))
+        for kind in ("*.split", "*.vec")
+        for file in Path(path).rglob(kind)
+    }
 
 
 def named(table: Table) -> set[str]:
     """The files that the newest version names."""
     rows = table.refresh().files().select(["path", "deletion_vector"]).to_pylist()
-    return {path for row in rows for path in (row["path"], vector_path(row["deletion_vector"])) if path}
+    return {
+        path for row in rows for path in (row["path"], vector_path(row["deletion_vector"])) if path
+    }
 
 
 def test_the_driver_takes_more_bytes_than_it_may_without_the_limit(spark: SparkSession) -> None:
@@ -64,7 +72,9 @@ def test_the_driver_takes_more_bytes_than_it_may_without_the_limit(spark: SparkS
 
 
 @pytest.mark.parametrize("mode", ["vector", "rewrite"])
-def test_rows_that_are_deleted_do_not_come_to_the_driver(spark: SparkSession, tmp_path: Path, mode: str) -> None:
+def test_rows_that_are_deleted_do_not_come_to_the_driver(
+    spark: SparkSession, tmp_path: Path, mode: str
+) -> None:
     table = numbers(tmp_path / "t", mode=mode)
     with driver_takes(spark, SMALL):
         done = spark.sql(f"DELETE FROM indextables.`{table.path}` WHERE id % 3 != 0").collect()[0]
@@ -73,10 +83,14 @@ def test_rows_that_are_deleted_do_not_come_to_the_driver(spark: SparkSession, tm
     assert files(table.path) >= named(table)
 
 
-def test_rows_that_are_updated_do_not_come_to_the_driver(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_that_are_updated_do_not_come_to_the_driver(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     table = numbers(tmp_path / "t", mode="vector")
     with driver_takes(spark, SMALL):
-        done = spark.sql(f"UPDATE indextables.`{table.path}` SET n = id WHERE id % 2 = 0").collect()[0]
+        done = spark.sql(
+            f"UPDATE indextables.`{table.path}` SET n = id WHERE id % 2 = 0"
+        ).collect()[0]
     assert done.num_updated_rows == ROWS // 2
     assert ids(table, "n > 0") == list(range(2, ROWS, 2))
     assert table.refresh().count() == ROWS
@@ -84,7 +98,9 @@ def test_rows_that_are_updated_do_not_come_to_the_driver(spark: SparkSession, tm
 
 
 def test_rows_of_a_merge_do_not_come_to_the_driver(spark: SparkSession, tmp_path: Path) -> None:
-    """Matched rows, rows without a match on either side, and a source with rows of 16 KB that is larger than a broadcast."""
+    """Matched rows, rows without a match on either side, and a source with rows of 16 KB that is
+    larger than a broadcast.
+    """
     schema = pa.schema([("id", pa.int64()), ("body", pa.binary())])
     table = Table.create(str(tmp_path / "t"), schema=schema, options={"delete.mode": "vector"})
     table.append(pa.table({"id": range(ROWS), "body": [b"old"] * ROWS}, schema=schema))
@@ -124,7 +140,10 @@ def test_a_statement_that_fails_leaves_no_files(spark: SparkSession, tmp_path: P
     blocked.write_text("not a folder")
     half = ROWS // 2
     condition = f"id < {half - 10} OR (id >= {half} AND id % 5 = 0)"
-    for statement in (f"DELETE FROM indextables.`{table.path}`", f"UPDATE indextables.`{table.path}` SET n = 1"):
+    for statement in (
+        f"DELETE FROM indextables.`{table.path}`",
+        f"UPDATE indextables.`{table.path}` SET n = 1",
+    ):
         with pytest.raises(Exception, match="vectors"):
             spark.sql(f"{statement} WHERE {condition}")
         assert files(table.path) == before and table.refresh().version == version
@@ -137,7 +156,9 @@ def test_a_merge_that_meets_rows_twice_leaves_no_files(spark: SparkSession, tmp_
     table = numbers(tmp_path / "t", mode="vector")
     before = files(table.path)
     source = spark.range(ROWS).union(spark.range(5))
-    merge = its.merge_into(source, table.path, on="target.id = source.id").when_matched_update(set={"n": "7"})
+    merge = its.merge_into(source, table.path, on="target.id = source.id").when_matched_update(
+        set={"n": "7"}
+    )
     with pytest.raises(IndexTablesError, match=r"^5 rows"):
         merge.execute()
     assert files(table.path) == before
@@ -145,19 +166,24 @@ def test_a_merge_that_meets_rows_twice_leaves_no_files(spark: SparkSession, tmp_
     assert deleting.execute().deleted_rows == ROWS
 
 
-def test_deletions_of_different_rows_at_the_same_time_are_united(spark: SparkSession, tmp_path: Path) -> None:
+def test_deletions_of_different_rows_at_the_same_time_are_united(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     table = numbers(tmp_path / "t", mode="vector", splits=1)
 
     def merge(every: int) -> Any:
         source: DataFrame = spark.range(0, ROWS, every)
-        return its.merge_into(source, table.path, on="target.id = source.id").when_matched_update(set={"n": "7"})
+        return its.merge_into(source, table.path, on="target.id = source.id").when_matched_update(
+            set={"n": "7"}
+        )
 
     first, second = merge(5), merge(5)
     Table.open(table.path).delete(where="id = 1 OR id = 11 OR id = 21")
     first.execute()
     assert ids(table, "n = 7") == list(range(0, ROWS, 5))
     assert table.refresh().count() == ROWS - 3
-    # The worker's vector lacks the rows of the other writer: the one that is committed has both, and it is the only file.
+    # The worker's vector lacks the rows of the other writer: the one that is committed has both,
+    # and it is the only file.
     assert {path for path in files(table.path) if path.endswith(".vec")} == {
         path for path in named(table) if path.endswith(".vec")
     }
@@ -167,13 +193,17 @@ def test_deletions_of_different_rows_at_the_same_time_are_united(spark: SparkSes
     assert files(table.path) == before
 
 
-def test_a_delete_by_a_search_writes_its_vectors_on_workers(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_delete_by_a_search_writes_its_vectors_on_workers(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     schema = pa.schema([("id", pa.int64()), ("m", pa.string())])
     options = {"delete.mode": "vector", "indexing.typemap.m": "text"}
     table = Table.create(str(tmp_path / "t"), schema=schema, options=options)
     for split in range(2):
         words = ["gone" if number % 3 else "stays" for number in range(20_000)]
-        table.append(pa.table({"id": range(split * 20_000, (split + 1) * 20_000), "m": words}, schema=schema))
+        table.append(
+            pa.table({"id": range(split * 20_000, (split + 1) * 20_000), "m": words}, schema=schema)
+        )
     with driver_takes(spark, "4k"):
         report = its.delete(spark, table.path, query="m:gone")
     assert report.splits_masked == 2 and table.refresh().count() == 2 * 6667

@@ -1,4 +1,6 @@
-"""Searches in correlated subqueries, over tables with deleted rows: the rows that Spark finds with LIKE."""
+"""Searches in correlated subqueries, over tables with deleted rows: the rows that Spark finds with
+LIKE.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
         "CREATE TABLE nested.t (id INT, m STRING, k INT) USING indextables "
         "TBLPROPERTIES ('indexing.typemap.m' = 'text', 'delete.mode' = 'vector')"
     )
-    spark.sql("INSERT INTO nested.t VALUES (1, 'timeout a', 1), (2, 'fine', 1), (3, 'timeout b', 2), (4, 'timeout', 2)")
+    spark.sql(
+        "INSERT INTO nested.t VALUES (1, 'timeout a', 1), (2, 'fine', 1), (3, 'timeout b', 2), (4, 'timeout', 2)"
+    )
     spark.sql("DELETE FROM nested.t WHERE id = 4")
     spark.sql("CREATE TABLE nested.p (id INT, k INT) USING parquet")
     spark.sql("INSERT INTO nested.p VALUES (1, 1), (2, 2), (3, 3)")
@@ -48,20 +52,24 @@ QUERIES = [
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_a_search_in_a_correlated_subquery_finds_what_like_finds(spark: SparkSession, query: str) -> None:
+def test_a_search_in_a_correlated_subquery_finds_what_like_finds(
+    spark: SparkSession, query: str
+) -> None:
     expected = spark.sql(query.replace(TIMEOUT, "x.m LIKE '%timeout%'")).collect()
     assert sorted(map(repr, spark.sql(query).collect())) == sorted(map(repr, expected))
 
 
-def test_a_search_of_all_columns_in_a_filtered_aggregation_finds_what_like_finds(spark: SparkSession) -> None:
-    query = (
-        "SELECT id, (SELECT count(*) FILTER (WHERE {}) FROM nested.t x WHERE x.k = p.k) AS n FROM nested.p ORDER BY id"
-    )
+def test_a_search_of_all_columns_in_a_filtered_aggregation_finds_what_like_finds(
+    spark: SparkSession,
+) -> None:
+    query = "SELECT id, (SELECT count(*) FILTER (WHERE {}) FROM nested.t x WHERE x.k = p.k) AS n FROM nested.p ORDER BY id"
     expected = spark.sql(query.format("x.m LIKE '%timeout%'")).collect()
     assert spark.sql(query.format("* TEXTSEARCH 'timeout'")).collect() == expected
 
 
-def test_the_place_of_a_row_next_to_a_search_in_a_filtered_aggregation_is_refused(spark: SparkSession) -> None:
+def test_the_place_of_a_row_next_to_a_search_in_a_filtered_aggregation_is_refused(
+    spark: SparkSession,
+) -> None:
     query = (
         "SELECT id, (SELECT max(x._metadata.row_index) FILTER (WHERE x.m TEXTSEARCH 'timeout') FROM nested.t x "
         "WHERE x.k = p.k) FROM nested.p"

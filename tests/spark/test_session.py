@@ -1,4 +1,6 @@
-"""Sessions: the right Python and Java, settings that suit one machine, and what is running already is kept."""
+"""Sessions: the right Python and Java, settings that suit one machine, and what is running already
+is kept.
+"""
 
 from __future__ import annotations
 
@@ -54,14 +56,18 @@ def test_install_and_register_can_be_repeated(spark: SparkSession) -> None:
         its.register(spark)
 
 
-def test_a_new_session_finds_the_format_without_registration(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_new_session_finds_the_format_without_registration(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     its.write(spark.range(5), str(tmp_path / "t"))
     other = spark.newSession()
     assert other.read.format("indextables").load(str(tmp_path / "t")).count() == 5
     assert its.table(other, str(tmp_path / "t")).count() == 5
 
 
-def test_threads_that_share_a_new_session_find_the_format_at_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_threads_that_share_a_new_session_find_the_format_at_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     its.write(spark.range(5), str(tmp_path / "t"))
     other = spark.newSession()
 
@@ -92,7 +98,9 @@ def test_a_call_that_was_broken_off_spoils_no_later_answer(spark: SparkSession) 
     before = signal.signal(signal.SIGVTALRM, break_off)
     timer = threading.Timer(0.2, signal.pthread_kill, [threading.get_ident(), signal.SIGVTALRM])
     try:
-        with pytest.raises(_BrokenOff) as kept:  # with its traceback, as pytest keeps that of a test that failed
+        with pytest.raises(
+            _BrokenOff
+        ) as kept:  # with its traceback, as pytest keeps that of a test that failed
             timer.start()
             spark.sparkContext._gateway.jvm.java.lang.Thread.sleep(2000)  # type: ignore[union-attr]
         drop_connection()
@@ -112,10 +120,16 @@ def test_what_spark_submit_and_spark_defaults_say_is_left_alone(
     )
     defaults = sessions.spark_defaults({"SPARK_CONF_DIR": str(tmp_path)})
     python = "/opt/env/bin/python"
-    assert defaults == {"spark.master": "spark://there:7077", "spark.pyspark.python": python, "spark.a": "b c"}
+    assert defaults == {
+        "spark.master": "spark://there:7077",
+        "spark.pyspark.python": python,
+        "spark.a": "b c",
+    }
     assert sessions.spark_defaults({"SPARK_HOME": str(tmp_path)}) == {}
     for name in (*sessions._LAUNCHED_BY, "PYSPARK_SUBMIT_ARGS", "MASTER", "PYSPARK_PYTHON"):
-        monkeypatch.setenv(name, "")  # so that it is not there afterwards either, whatever is set meanwhile
+        monkeypatch.setenv(
+            name, ""
+        )  # so that it is not there afterwards either, whatever is set meanwhile
         monkeypatch.delenv(name)
     assert sessions._is_placed(defaults) and not sessions._is_placed({})
     sessions._choose_interpreter(defaults)
@@ -141,7 +155,9 @@ def test_a_wrong_python_and_no_java_on_the_path(tmp_path: Path) -> None:
         java = shutil.which("java")
         known = os.environ.get("JAVA_HOME") or str(Path(java or "").resolve().parent.parent)
         environ["JAVA_HOME"] = known
-    told = run_program(WRITE_AND_READ.format(session="master='local[1]'"), tmp_path, environ=environ)
+    told = run_program(
+        WRITE_AND_READ.format(session="master='local[1]'"), tmp_path, environ=environ
+    )
     assert told.split() == ["local[1]", "100", "100"]
 
 
@@ -150,7 +166,9 @@ def test_spark_submit_decides_where_spark_runs(tmp_path: Path) -> None:
     submit = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
     launcher = [submit, "--master", "local[3]", "--conf", "spark.ui.enabled=false"]
     environ = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
-    told = run_program(WRITE_AND_READ.format(session=""), tmp_path, environ=environ, launcher=launcher)
+    told = run_program(
+        WRITE_AND_READ.format(session=""), tmp_path, environ=environ, launcher=launcher
+    )
     assert told.split() == ["local[3]", "100", "100"]
 
 
@@ -175,19 +193,35 @@ def _interpreter(folder: Path, who: str) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["defaults", "submit", "both"])
 def test_master_and_interpreter_stay_as_they_were_given(how: str, tmp_path: Path) -> None:
-    """By spark-defaults.conf, by spark-submit, and by both, of which spark-submit has the last word, as Spark says."""
+    """By spark-defaults.conf, by spark-submit, and by both, of which spark-submit has the last
+    word, as Spark says.
+    """
     home = java_home()
-    environ = {"PYSPARK_DRIVER_PYTHON": sys.executable, **({} if home is None else {"JAVA_HOME": home})}
+    environ = {
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        **({} if home is None else {"JAVA_HOME": home}),
+    }
     launcher = [sys.executable]
     if how != "submit":
         python = _interpreter(tmp_path, "defaults")
-        lines = f"spark.master local[1]\nspark.pyspark.python {python}\nspark.driver.host 127.0.0.1\n"
+        lines = (
+            f"spark.master local[1]\nspark.pyspark.python {python}\nspark.driver.host 127.0.0.1\n"
+        )
         (tmp_path / "spark-defaults.conf").write_text(lines)
         environ["SPARK_CONF_DIR"] = str(tmp_path)
     if how != "defaults":
         python = _interpreter(tmp_path, "submit")
-        launcher = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[3]"]
-        launcher += ["--conf", f"spark.pyspark.python={python}", "--conf", "spark.driver.host=127.0.0.1"]
+        launcher = [
+            str(Path(pyspark.__file__).parent / "bin" / "spark-submit"),
+            "--master",
+            "local[3]",
+        ]
+        launcher += [
+            "--conf",
+            f"spark.pyspark.python={python}",
+            "--conf",
+            "spark.driver.host=127.0.0.1",
+        ]
     told = run_program(PLACES, tmp_path, environ=environ, launcher=launcher)
     master, who = ("local[1]", "defaults") if how == "defaults" else ("local[3]", "submit")
     assert told.split() == [master, who, "10"]

@@ -1,4 +1,6 @@
-"""Small answers: counts, limits, groups and first rows under a search, by the driver or in tasks, are what plain SQL says."""
+"""Small answers: counts, limits, groups and first rows under a search, by the driver or in tasks,
+are what plain SQL says.
+"""
 
 from __future__ import annotations
 
@@ -80,16 +82,23 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Logs:
 
 
 @pytest.fixture(scope="module")
-def views(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, logs: Logs) -> Iterator[None]:
+def views(
+    tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, logs: Logs
+) -> Iterator[None]:
     """`t` and `plain` with log lines, `typed` and `typed_plain` with every type."""
     folder = tmp_path_factory.mktemp("typed")
-    table = Table.create(str(folder / "t"), schema=TYPES, options={"indexing.typemap.message": "text"})
+    table = Table.create(
+        str(folder / "t"), schema=TYPES, options={"indexing.typemap.message": "text"}
+    )
     rows = [typed_rows(40), typed_rows(300).slice(40)]
     for part in rows:
         table.append(part)
     floating = [name for name in TYPES.names if name not in ("single", "double")]
     pq.write_table(
-        pa.concat_tables(rows), folder / "rows.parquet", write_statistics=floating, use_dictionary=["message", "name"]
+        pa.concat_tables(rows),
+        folder / "rows.parquet",
+        write_statistics=floating,
+        use_dictionary=["message", "name"],
     )
     its.table(spark, logs.path).createOrReplaceTempView("t")
     spark.read.parquet(logs.parquet).createOrReplaceTempView("plain")
@@ -142,10 +151,16 @@ QUICK = {1, 2, 10, 12, 15}
 
 
 @pytest.mark.parametrize(
-    "statement", [pytest.param(s, marks=[] if n in QUICK else pytest.mark.slow) for n, s in enumerate(STATEMENTS)]
+    "statement",
+    [
+        pytest.param(s, marks=[] if n in QUICK else pytest.mark.slow)
+        for n, s in enumerate(STATEMENTS)
+    ],
 )
 def test_statements(spark: SparkSession, views: None, engine: str, statement: str) -> None:
-    ours = statement.format(timeout="message TEXTSEARCH 'timeout'", disk="message TEXTSEARCH 'disk'")
+    ours = statement.format(
+        timeout="message TEXTSEARCH 'timeout'", disk="message TEXTSEARCH 'disk'"
+    )
     plain = statement.replace("a.{", "{").replace("b.{", "{").replace(" t ", " plain ")
     if "JOIN" in plain:
         plain = "SELECT level, count(*) FROM plain WHERE {timeout} AND {disk} GROUP BY level"
@@ -155,16 +170,27 @@ def test_statements(spark: SparkSession, views: None, engine: str, statement: st
 
 def test_every_type(spark: SparkSession, views: None, engine: str) -> None:
     simple = [name for name in TYPES.names if name not in ("pair", "list")]
-    functions = [f"{f}({name})" for name in simple for f in ("min", "max", "count") if name != "raw"]
-    functions += [f"sum({n})" for n in ("tiny", "small", "whole", "long", "double", "single", "money", "large")]
+    functions = [
+        f"{f}({name})" for name in simple for f in ("min", "max", "count") if name != "raw"
+    ]
+    functions += [
+        f"sum({n})"
+        for n in ("tiny", "small", "whole", "long", "double", "single", "money", "large")
+    ]
     wanted, has = "message TEXTSEARCH 'w1'", HAS.format("w1")
     for select in (", ".join(functions), "*"):
         for extra in ("", " AND double >= 0 AND at > '2024-03-10 02:00:00' AND name > 'a'"):
             ours = spark.sql(f"SELECT {select} FROM typed WHERE {wanted}{extra}")
-            assert_same_rows(ours, spark.sql(f"SELECT {select} FROM typed_plain WHERE {has}{extra}"))
+            assert_same_rows(
+                ours, spark.sql(f"SELECT {select} FROM typed_plain WHERE {has}{extra}")
+            )
     for key in ["double", "money", "at", "name", "pair"]:
-        ours = spark.sql(f"SELECT {key}, count(*), sum(money) FROM typed WHERE {wanted} GROUP BY {key}")
-        plain = spark.sql(f"SELECT {key}, count(*), sum(money) FROM typed_plain WHERE {has} GROUP BY {key}")
+        ours = spark.sql(
+            f"SELECT {key}, count(*), sum(money) FROM typed WHERE {wanted} GROUP BY {key}"
+        )
+        plain = spark.sql(
+            f"SELECT {key}, count(*), sum(money) FROM typed_plain WHERE {has} GROUP BY {key}"
+        )
         assert_same_rows(ours, plain)
 
 
@@ -175,7 +201,9 @@ def test_the_driver_answers_without_a_task(spark: SparkSession, views: None) -> 
         "SELECT id FROM t WHERE message TEXTSEARCH 'timeout' LIMIT 3",
     ):
         shown = plan_of(spark.sql(statement))
-        assert "LocalTableScan" in shown and "BatchScan" not in shown and "Exchange" not in shown, shown
+        assert "LocalTableScan" in shown and "BatchScan" not in shown and "Exchange" not in shown, (
+            shown
+        )
 
 
 def test_what_the_driver_asks_is_told_at_once(
@@ -191,14 +219,18 @@ def test_what_the_driver_asks_is_told_at_once(
 
     def trips() -> int:
         sent.clear()
-        assert spark.sql("SELECT id FROM t WHERE message TEXTSEARCH 'timeout' AND id > 5").count() > 0
+        assert (
+            spark.sql("SELECT id FROM t WHERE message TEXTSEARCH 'timeout' AND id > 5").count() > 0
+        )
         return sum(
             not command.startswith("m\n") for command in sent
         )  # those tell of objects that nobody needs any more
 
     monkeypatch.setattr(client, "send_command", counted)
     few = [trips() for _ in range(2)][-1]
-    settings = {f"spark.indextables.read.{name}": "0" for name in ("splitsPerTask", "maxSplitsPerTask")}
+    settings = {
+        f"spark.indextables.read.{name}": "0" for name in ("splitsPerTask", "maxSplitsPerTask")
+    }
     for key, value in settings.items():
         spark.conf.set(key, value)
     try:
@@ -211,7 +243,11 @@ def test_what_the_driver_asks_is_told_at_once(
 def test_many_splits_are_aggregated_in_tasks(spark: SparkSession, views: None) -> None:
     spark.conf.set(DRIVER, "0")
     try:
-        shown = plan_of(spark.sql("SELECT level, count(*) FROM t WHERE message TEXTSEARCH 'timeout' GROUP BY level"))
+        shown = plan_of(
+            spark.sql(
+                "SELECT level, count(*) FROM t WHERE message TEXTSEARCH 'timeout' GROUP BY level"
+            )
+        )
         assert "BatchScan" in shown and '"functions":[["count",null]]' in shown
     finally:
         spark.conf.unset(DRIVER)
@@ -227,12 +263,16 @@ def test_a_sum_that_overflows_is_an_error(spark: SparkSession, tmp_path: Path) -
 
 def test_a_search_says_how_much_it_finds(spark: SparkSession, logs: Logs) -> None:
     for splits in ("8", "0"):
-        found = its.search(spark, logs.path, "message:timeout", options={"read.driverSplits": splits})
+        found = its.search(
+            spark, logs.path, "message:timeout", options={"read.driverSplits": splits}
+        )
         size = int(str(found._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
         assert 0 < size < 1 << 20
         joined = its.table(spark, logs.path).join(found.select("id"), "id")
         assert "BroadcastHashJoin" in plan_of(joined)
-        assert joined.count() == found.count() == Table.open(logs.path).count(query="message:timeout")
+        assert (
+            joined.count() == found.count() == Table.open(logs.path).count(query="message:timeout")
+        )
 
 
 def test_equal_searches_share_what_is_cached(spark: SparkSession, logs: Logs) -> None:
@@ -256,7 +296,9 @@ def test_a_search_has_tasks_for_all_cores(spark: SparkSession, logs: Logs) -> No
 
 def test_no_task_of_a_scan_is_for_the_index_alone(spark: SparkSession, tmp_path: Path) -> None:
     words = pa.table({"message": [f"word{n} of many{n}" for n in range(20_000)]})
-    table = Table.create(str(tmp_path / "t"), schema=words.schema, options={"indexing.typemap.message": "text"})
+    table = Table.create(
+        str(tmp_path / "t"), schema=words.schema, options={"indexing.typemap.message": "text"}
+    )
     table.append(words)
     entry = table.files().to_pylist()[0]
     end = int(dict(entry["tags"])["rowsEnd"])

@@ -26,7 +26,12 @@ def old_spark() -> Path:
         if make is None:
             pytest.skip("Spark 4.0 is not installed, and there is no make to install it")
         done = subprocess.run(
-            [make, "-s", "spark", "VERSION=4.0"], cwd=ROOT, capture_output=True, text=True, timeout=240, check=False
+            [make, "-s", "spark", "VERSION=4.0"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
         )
         if done.returncode != 0:
             pytest.skip(f"Spark 4.0 cannot be installed: {done.stderr.strip()[-300:]}")
@@ -36,7 +41,9 @@ def old_spark() -> Path:
 @pytest.mark.timeout(900)
 def test_statements_and_verbs_on_spark_4_0(old_spark: Path, tmp_path: Path) -> None:
     program = [str(old_spark), "-m", "tests.support.spark_checks", str(tmp_path / "checks.json")]
-    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, timeout=800, check=False)
+    done = subprocess.run(
+        program, cwd=ROOT, capture_output=True, text=True, timeout=800, check=False
+    )
     assert done.returncode == 0, done.stderr[-4000:]
     run = json.loads((tmp_path / "checks.json").read_text())
     assert run["pyspark"].startswith("4.0.")
@@ -68,7 +75,11 @@ def test_a_refusal_names_what_is_missing_and_the_version_that_has_it() -> None:
 
 
 def test_the_environment_tells_what_this_spark_can_do(spark: SparkSession) -> None:
-    rows = spark.sql("DESCRIBE INDEXTABLES ENVIRONMENT").where("property_type = 'capability'").collect()
+    rows = (
+        spark.sql("DESCRIBE INDEXTABLES ENVIRONMENT")
+        .where("property_type = 'capability'")
+        .collect()
+    )
     assert {row["property_name"]: row["property_value"] for row in rows} == capabilities(SPARK)
     assert capabilities((4, 1))["CREATE TABLE LIKE"] == "needs Spark 4.2"
     assert capabilities((4, 2))["CREATE TABLE LIKE"] == "yes"

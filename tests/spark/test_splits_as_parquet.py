@@ -1,4 +1,6 @@
-"""A split is a Parquet file: four engines read the same rows from the very same file, without knowing of us."""
+"""A split is a Parquet file: four engines read the same rows from the very same file, without
+knowing of us.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def split(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(found)
 
 
-def test_pyarrow_polars_duckdb_and_spark_read_the_same_rows(spark: SparkSession, split: str) -> None:
+def test_pyarrow_polars_duckdb_and_spark_read_the_same_rows(
+    spark: SparkSession, split: str
+) -> None:
     expected = log_rows(20_000)
     assert pq.ParquetFile(split).num_row_groups > 1
     assert _same(pq.read_table(split), expected)
@@ -38,11 +42,18 @@ def test_pyarrow_polars_duckdb_and_spark_read_the_same_rows(spark: SparkSession,
 
 def test_their_filters_find_what_a_search_finds(spark: SparkSession, split: str) -> None:
     table = Table.open(str(Path(split).parents[1]))
-    searched = sorted(table.search("level:ERROR", where="ms > 50", columns=["id"]).column("id").to_pylist())
+    searched = sorted(
+        table.search("level:ERROR", where="ms > 50", columns=["id"]).column("id").to_pylist()
+    )
     assert 0 < len(searched) < 20_000
     condition = "level = 'ERROR' and ms > 50"
-    assert sorted(r.id for r in spark.read.parquet(split).where(condition).select("id").collect()) == searched
-    by_duckdb = duckdb.execute(f"select id from read_parquet('{split}') where {condition} order by id").fetchall()
+    assert (
+        sorted(r.id for r in spark.read.parquet(split).where(condition).select("id").collect())
+        == searched
+    )
+    by_duckdb = duckdb.execute(
+        f"select id from read_parquet('{split}') where {condition} order by id"
+    ).fetchall()
     assert [row[0] for row in by_duckdb] == searched
 
 

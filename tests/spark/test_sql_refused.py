@@ -1,4 +1,6 @@
-"""Searches that cannot be done are refused, and mistakes in them explained; what only looks like one is left alone."""
+"""Searches that cannot be done are refused, and mistakes in them explained; what only looks like
+one is left alone.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Logs:
 
 @pytest.fixture(scope="module", autouse=True)
 def views(spark: SparkSession, logs: Logs) -> Iterator[None]:
-    """The table as view `t`, as Spark reads it itself as view `n`, and its Parquet twin as view `plain`."""
+    """The table as view `t`, as Spark reads it itself as view `n`, and its Parquet twin as view
+    `plain`.
+    """
     spark.sql(f"CREATE OR REPLACE TEMP VIEW t USING indextables OPTIONS (path '{logs.path}')")
     its.table(spark, logs.path).createOrReplaceTempView("n")
     spark.read.parquet(logs.parquet).createOrReplaceTempView("plain")
@@ -54,11 +58,18 @@ def test_a_search_that_cannot_be_done_is_refused(spark: SparkSession, query: str
 def test_a_search_knows_the_files_of_its_rows(spark: SparkSession, logs: Logs) -> None:
     timeouts = its.table(spark, logs.path).where("message TEXTSEARCH 'timeout'")
     names = {row[0] for row in timeouts.selectExpr("_metadata.file_name").collect()}
-    assert names and names <= {path.rpartition("/")[2] for path in Table.open(logs.path).files()["path"].to_pylist()}
+    assert names and names <= {
+        path.rpartition("/")[2] for path in Table.open(logs.path).files()["path"].to_pylist()
+    }
 
 
 def test_a_search_above_a_limit_is_refused(spark: SparkSession, logs: Logs) -> None:
-    best = spark.read.format("indextables").option("query", "message:disk").option("limit", "5").load(logs.path)
+    best = (
+        spark.read.format("indextables")
+        .option("query", "message:disk")
+        .option("limit", "5")
+        .load(logs.path)
+    )
     with pytest.raises(Exception, match=NOT_PUSHED):
         best.where("message TEXTSEARCH 'timeout'").collect()
 
@@ -80,14 +91,19 @@ def test_mistakes_in_a_search_are_explained(spark: SparkSession, condition: str,
 @pytest.mark.parametrize(
     ("condition", "said"),
     [
-        ("message indexquery 5", "indexquery needs a text in quotes on its right, and there is '5'"),
+        (
+            "message indexquery 5",
+            "indexquery needs a text in quotes on its right, and there is '5'",
+        ),
         ("message TextSearch null", "Write message TextSearch 'words'"),
         ("t.message indexquery level", r"indexquery\(t.message, concat"),
         ("level = 'x' AND message indexquery concat('di', 'sk')", r"indexquery\(message, concat"),
         ("message TEXTSEARCH 'a' OR * FIELDMATCH 5", r"fieldmatchall\(concat"),
     ],
 )
-def test_an_operator_without_a_text_is_explained(spark: SparkSession, condition: str, said: str) -> None:
+def test_an_operator_without_a_text_is_explained(
+    spark: SparkSession, condition: str, said: str
+) -> None:
     with pytest.raises(IllegalArgumentException, match=said):
         spark.sql(f"SELECT * FROM t WHERE {condition}")
     with pytest.raises(IllegalArgumentException, match=said):
@@ -108,7 +124,9 @@ def test_an_operator_without_a_text_is_explained(spark: SparkSession, condition:
         ("(CASE WHEN message TEXTSEACH 'timeout' THEN 1 END) = 1", "TEXTSEARCH"),
     ],
 )
-def test_a_misspelt_operator_is_named_with_the_right_one(spark: SparkSession, condition: str, operator: str) -> None:
+def test_a_misspelt_operator_is_named_with_the_right_one(
+    spark: SparkSession, condition: str, operator: str
+) -> None:
     with pytest.raises(IllegalArgumentException, match=f"Write .* {operator} ") as raised:
         spark.sql(f"SELECT * FROM t WHERE {condition}")
     assert raised.value.getCondition() == "INDEXTABLES_QUERY_SYNTAX"
@@ -129,7 +147,9 @@ def test_a_mistake_elsewhere_stays_sparks(spark: SparkSession) -> None:
     assert spark.sql("SELECT id textsearch FROM t indexquery LIMIT 1").columns == ["textsearch"]
 
 
-@pytest.mark.parametrize("call", ["textsearch(message)", "indexqueryall('a', 'b')", "indexquery(message, level)"])
+@pytest.mark.parametrize(
+    "call", ["textsearch(message)", "indexqueryall('a', 'b')", "indexquery(message, level)"]
+)
 def test_wrong_calls_are_explained(spark: SparkSession, call: str) -> None:
     with pytest.raises(Exception, match="takes"):
         spark.sql(f"SELECT * FROM t WHERE {call}").collect()

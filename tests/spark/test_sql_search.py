@@ -1,4 +1,6 @@
-"""Search operators in SQL: over the data source and over Spark's own scan, in every corner of a query."""
+"""Search operators in SQL: over the data source and over Spark's own scan, in every corner of a
+query.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Logs:
 
 @pytest.fixture(scope="module", params=["source", "native"], autouse=True)
 def view(request: pytest.FixtureRequest, spark: SparkSession, logs: Logs) -> Iterator[str]:
-    """The table as view `t`: read by the data source, or by Spark itself; its Parquet twin as view `plain`."""
+    """The table as view `t`: read by the data source, or by Spark itself; its Parquet twin as view
+    `plain`.
+    """
     if request.param == "source":
         spark.sql(f"CREATE OR REPLACE TEMP VIEW t USING indextables OPTIONS (path '{logs.path}')")
     else:
@@ -39,11 +43,26 @@ def view(request: pytest.FixtureRequest, spark: SparkSession, logs: Logs) -> Ite
 @pytest.mark.parametrize(
     ("query", "plain"),
     [
-        ("SELECT * FROM t WHERE message TEXTSEARCH 'timeout'", f"SELECT * FROM plain WHERE {HAS_TIMEOUT}"),
-        ("SELECT id FROM t WHERE message indexquery 'timeout'", f"SELECT id FROM plain WHERE {HAS_TIMEOUT}"),
-        ("SELECT id FROM t WHERE indexquery(message, 'timeout')", f"SELECT id FROM plain WHERE {HAS_TIMEOUT}"),
-        ("SELECT count(*) FROM t WHERE * TEXTSEARCH 'timeout'", f"SELECT count(*) FROM plain WHERE {HAS_TIMEOUT}"),
-        ("SELECT id FROM t WHERE _indexall indexquery 'timeout'", f"SELECT id FROM plain WHERE {HAS_TIMEOUT}"),
+        (
+            "SELECT * FROM t WHERE message TEXTSEARCH 'timeout'",
+            f"SELECT * FROM plain WHERE {HAS_TIMEOUT}",
+        ),
+        (
+            "SELECT id FROM t WHERE message indexquery 'timeout'",
+            f"SELECT id FROM plain WHERE {HAS_TIMEOUT}",
+        ),
+        (
+            "SELECT id FROM t WHERE indexquery(message, 'timeout')",
+            f"SELECT id FROM plain WHERE {HAS_TIMEOUT}",
+        ),
+        (
+            "SELECT count(*) FROM t WHERE * TEXTSEARCH 'timeout'",
+            f"SELECT count(*) FROM plain WHERE {HAS_TIMEOUT}",
+        ),
+        (
+            "SELECT id FROM t WHERE _indexall indexquery 'timeout'",
+            f"SELECT id FROM plain WHERE {HAS_TIMEOUT}",
+        ),
         (
             "SELECT id FROM t WHERE indexqueryall('message:timeout OR level:ERROR')",
             f"SELECT id FROM plain WHERE {HAS_TIMEOUT} OR level = 'ERROR'",
@@ -94,15 +113,30 @@ def test_the_dataframe_api(spark: SparkSession) -> None:
     wanted = spark.table("plain").where(HAS_TIMEOUT).select("id")
     table = spark.table("t")
     assert_same_rows(table.where("message TEXTSEARCH 'timeout'").select("id"), wanted)
-    assert_same_rows(table.select("id", "message").filter(f.expr("message indexquery 'timeout'")).select("id"), wanted)
-    assert_same_rows(spark.sql("SELECT id FROM t WHERE message TEXTSEARCH :q", args={"q": "timeout"}), wanted)
-    assert_same_rows(spark.sql("SELECT id FROM t WHERE message TEXTSEARCH ?", args=["timeout"]), wanted)
+    assert_same_rows(
+        table.select("id", "message").filter(f.expr("message indexquery 'timeout'")).select("id"),
+        wanted,
+    )
+    assert_same_rows(
+        spark.sql("SELECT id FROM t WHERE message TEXTSEARCH :q", args={"q": "timeout"}), wanted
+    )
+    assert_same_rows(
+        spark.sql("SELECT id FROM t WHERE message TEXTSEARCH ?", args=["timeout"]), wanted
+    )
 
 
 def test_a_view_over_a_search(spark: SparkSession) -> None:
-    spark.sql("CREATE OR REPLACE TEMP VIEW found AS SELECT id, day, level FROM t WHERE message TEXTSEARCH 'timeout'")
-    wanted = spark.table("plain").where(f"{HAS_TIMEOUT} and level = 'ERROR' and day > '2024-03-09'").select("id")
-    assert_same_rows(spark.sql("SELECT id FROM found WHERE level = 'ERROR' AND day > '2024-03-09'"), wanted)
+    spark.sql(
+        "CREATE OR REPLACE TEMP VIEW found AS SELECT id, day, level FROM t WHERE message TEXTSEARCH 'timeout'"
+    )
+    wanted = (
+        spark.table("plain")
+        .where(f"{HAS_TIMEOUT} and level = 'ERROR' and day > '2024-03-09'")
+        .select("id")
+    )
+    assert_same_rows(
+        spark.sql("SELECT id FROM found WHERE level = 'ERROR' AND day > '2024-03-09'"), wanted
+    )
 
 
 def test_a_cached_search(spark: SparkSession) -> None:
@@ -110,7 +144,8 @@ def test_a_cached_search(spark: SparkSession) -> None:
     try:
         assert found.count() == spark.table("plain").where(HAS_TIMEOUT).count()
         assert (
-            spark.table("t").where("message TEXTSEARCH 'disk'").count() == spark.table("plain").where(HAS_DISK).count()
+            spark.table("t").where("message TEXTSEARCH 'disk'").count()
+            == spark.table("plain").where(HAS_DISK).count()
         )
         again = spark.sql("SELECT * FROM t WHERE message TEXTSEARCH 'timeout'")
         assert "InMemoryTableScan" in again._jdf.queryExecution().toString()
@@ -120,20 +155,32 @@ def test_a_cached_search(spark: SparkSession) -> None:
 
 def test_only_what_is_wanted_is_read(spark: SparkSession) -> None:
     spark.conf.set("spark.indextables.read.driverSplits", "0")
-    frame = spark.sql("SELECT at FROM t WHERE message TEXTSEARCH 'timeout' AND day = '2024-03-09' AND level LIKE 'E%'")
+    frame = spark.sql(
+        "SELECT at FROM t WHERE message TEXTSEARCH 'timeout' AND day = '2024-03-09' AND level LIKE 'E%'"
+    )
     plan = frame._jdf.queryExecution().executedPlan().toString()
     spark.conf.unset("spark.indextables.read.driverSplits")
     assert 'searches=[["textsearch","message","timeout"]]' in plan
     assert '["STARTS_WITH",{"column":["level"]}' in plan
     scanned = plan[plan.index("BatchScan") :].split("]")[0]
     # The scan applies the filters itself, so their columns need not leave it.
-    assert "at#" in scanned and not any(column in scanned for column in ("day#", "level#", "message#"))
+    assert "at#" in scanned and not any(
+        column in scanned for column in ("day#", "level#", "message#")
+    )
 
 
-def test_splits_of_both_kinds_are_searched_once(spark: SparkSession, table_of_another_engine: Table, view: str) -> None:
+def test_splits_of_both_kinds_are_searched_once(
+    spark: SparkSession, table_of_another_engine: Table, view: str
+) -> None:
     table = table_of_another_engine
     table.append(table.scan().read_all().slice(0, 3))
-    text = next(name for name in table.schema.names if pa.types.is_string(table.schema.field(name).type))
-    frame = spark.read.format("indextables").load(table.path) if view == "source" else its.table(spark, table.path)
+    text = next(
+        name for name in table.schema.names if pa.types.is_string(table.schema.field(name).type)
+    )
+    frame = (
+        spark.read.format("indextables").load(table.path)
+        if view == "source"
+        else its.table(spark, table.path)
+    )
     everything: DataFrame = frame.where(f"{text} indexquery '*'")
     assert everything.count() == table.count(query=f"{text}:*")

@@ -1,4 +1,6 @@
-"""Every statement through `spark.sql`: recognised, run once, with the documented columns and types and its effect."""
+"""Every statement through `spark.sql`: recognised, run once, with the documented columns and types
+and its effect.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,15 @@ from uuid import uuid4
 import pytest
 from pyspark.errors import IllegalArgumentException, ParseException
 from pyspark.sql import Row, SparkSession
-from pyspark.sql.types import BooleanType, DataType, DoubleType, IntegerType, LongType, StringType, TimestampType
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    TimestampType,
+)
 
 import indextables
 import indextables.spark as its
@@ -66,7 +76,10 @@ def as_without_spark(sql: str) -> Run:
 RUNS: dict[str, Run] = {
     "tag": Run(
         "TAG INDEXTABLES '{p}' VERSION 1 AS 'release-7'",
-        lambda t, r: (r[0].tagged_version, r[0].version, Table.open(t.path, version="release-7").version) == (1, 4, 1),
+        lambda t, r: (
+            (r[0].tagged_version, r[0].version, Table.open(t.path, version="release-7").version)
+            == (1, 4, 1)
+        ),
     ),
     "untag": Run(
         "UNTAG INDEXTABLES '{p}' 'release-7'",
@@ -74,35 +87,43 @@ RUNS: dict[str, Run] = {
         "TAG INDEXTABLES '{p}' VERSION 1 AS 'release-7'",
     ),
     "log cache": Run(
-        "DESCRIBE INDEXTABLES LOG CACHE FOR '{p}'", lambda t, r: {row.table_path for row in r} == {t.path}
+        "DESCRIBE INDEXTABLES LOG CACHE FOR '{p}'",
+        lambda t, r: {row.table_path for row in r} == {t.path},
     ),
     "enable profiler": Run(
         "ENABLE INDEXTABLES PROFILER",
         lambda _, r: (
             [row.status for row in r]
             == ["enabled"]
-            != [row["status"] for row in indextables.sql("DISABLE INDEXTABLES PROFILER").to_pylist()]
+            != [
+                row["status"] for row in indextables.sql("DISABLE INDEXTABLES PROFILER").to_pylist()
+            ]
         ),
     ),
     "reset profiler": Run("RESET INDEXTABLES PROFILER", lambda _, r: isinstance(r, list)),
     "profiler cache": Run(
-        "DESCRIBE INDEXTABLES PROFILER CACHE", lambda _, r: {"log_files", "log_metadata"} <= {row.cache for row in r}
+        "DESCRIBE INDEXTABLES PROFILER CACHE",
+        lambda _, r: {"log_files", "log_metadata"} <= {row.cache for row in r},
     ),
     "data skipping": Run(
         "DESCRIBE INDEXTABLES DATA SKIPPING STATS",
         lambda _, r: "total_files_considered" in {row.metric_name for row in r},
     ),
     "flush data skipping": Run(
-        "INVALIDATE INDEXTABLES DATA SKIPPING CACHE", lambda _, r: [row.status for row in r] == ["success"]
+        "INVALIDATE INDEXTABLES DATA SKIPPING CACHE",
+        lambda _, r: [row.status for row in r] == ["success"],
     ),
     "flush searchers": as_without_spark("FLUSH TANTIVY4SPARK SEARCHER CACHE"),
     "prewarm jobs": Run("DESCRIBE INDEXTABLES PREWARM JOBS", lambda t, r: isinstance(r, list)),
     "wait for prewarm jobs": Run(
-        "WAIT FOR INDEXTABLES PREWARM JOBS '{p}' TIMEOUT '60'", lambda t, r: all(row.status == "completed" for row in r)
+        "WAIT FOR INDEXTABLES PREWARM JOBS '{p}' TIMEOUT '60'",
+        lambda t, r: all(row.status == "completed" for row in r),
     ),
     "merge": Run(
         "MERGE SPLITS '{p}' WHERE day = '2024-03-09' TARGET SIZE 100M",
-        lambda t, r: (t.version, t.files().num_rows, r[0].merged_files, t.count()) == (4, 13, 3, 600),
+        lambda t, r: (
+            (t.version, t.files().num_rows, r[0].merged_files, t.count()) == (4, 13, 3, 600)
+        ),
     ),
     "purge": as_without_spark("PURGE INDEXTABLE '{p}' OLDER THAN 7 DAYS DRY RUN"),
     "erase": Run(
@@ -112,16 +133,26 @@ RUNS: dict[str, Run] = {
             and r[0].erased_rows == 600 - t.count()
         ),
     ),
-    "expire": Run("EXPIRE INDEXTABLES '{p}'", lambda t, r: (r[0].deleted_rows, t.version, t.count()) == (0, 3, 600)),
+    "expire": Run(
+        "EXPIRE INDEXTABLES '{p}'",
+        lambda t, r: (r[0].deleted_rows, t.version, t.count()) == (0, 3, 600),
+    ),
     "drop_partitions": Run(
         "DROP INDEXTABLES PARTITIONS FROM '{p}' WHERE day <= '2024-03-09'",
         lambda t, r: r[0].partitions_dropped == 2 and t.count(where="day <= '2024-03-09'") == 0,
     ),
-    "checkpoint": Run("CHECKPOINT INDEXTABLES '{p}'", lambda t, r: r[0].checkpoint_version == 3 == t.state().version),
-    "compact": Run("COMPACT INDEXTABLES '{p}'", lambda t, r: r[0].num_files == 15 == t.state().num_files),
+    "checkpoint": Run(
+        "CHECKPOINT INDEXTABLES '{p}'",
+        lambda t, r: r[0].checkpoint_version == 3 == t.state().version,
+    ),
+    "compact": Run(
+        "COMPACT INDEXTABLES '{p}'", lambda t, r: r[0].num_files == 15 == t.state().num_files
+    ),
     "truncate": Run(
         "TRUNCATE INDEXTABLES TIME TRAVEL '{p}'",
-        lambda t, r: r[0].files_preserved == 15 and t.history()["is_readable"].to_pylist().count(True) == 1,
+        lambda t, r: (
+            r[0].files_preserved == 15 and t.history()["is_readable"].to_pylist().count(True) == 1
+        ),
     ),
     "repair": Run(
         "REPAIR INDEXFILES TRANSACTION LOG '{p}/_transaction_log' AT LOCATION '{p}-copy/_transaction_log'",
@@ -146,21 +177,36 @@ RUNS: dict[str, Run] = {
     ),
     "history": as_without_spark("DESCRIBE INDEXTABLES HISTORY '{p}' LIMIT 2"),
     "skipped_files": Run("DESCRIBE INDEXTABLES SKIPPED FILES '{p}'", lambda _, r: r == []),
-    "component_sizes": as_without_spark("DESCRIBE INDEXTABLES COMPONENT SIZES '{p}' WHERE day = '2024-03-09'"),
+    "component_sizes": as_without_spark(
+        "DESCRIBE INDEXTABLES COMPONENT SIZES '{p}' WHERE day = '2024-03-09'"
+    ),
     "merge_jobs": Run("DESCRIBE INDEXTABLES MERGE JOBS", lambda _, r: isinstance(r, list)),
-    "storage_stats": Run("DESCRIBE INDEXTABLES STORAGE STATS", lambda t, r: t.path in {x.table_path for x in r}),
+    "storage_stats": Run(
+        "DESCRIBE INDEXTABLES STORAGE STATS", lambda t, r: t.path in {x.table_path for x in r}
+    ),
     "environment": Run(
         "DESCRIBE INDEXTABLES ENVIRONMENT",
-        lambda _, r: indextables.__version__ in {x.property_value for x in r if x.property_name == "indextables"},
+        lambda _, r: (
+            indextables.__version__
+            in {x.property_value for x in r if x.property_name == "indextables"}
+        ),
     ),
     "disk_cache": Run("DESCRIBE INDEXTABLES DISK CACHE", lambda _, r: r[0].executor == "driver"),
     "flush": Run("FLUSH INDEXTABLES DISK CACHE", lambda _, r: r[0].executor == "driver"),
-    "prewarm": Run("PREWARM INDEXTABLES CACHE '{p}' ON FIELDS (message)", lambda _, r: r[0].splits_prewarmed == 15),
-    "invalidate": Run("INVALIDATE INDEXTABLES TRANSACTION LOG CACHE FOR '{p}'", lambda t, r: r[0].table_path == t.path),
+    "prewarm": Run(
+        "PREWARM INDEXTABLES CACHE '{p}' ON FIELDS (message)",
+        lambda _, r: r[0].splits_prewarmed == 15,
+    ),
+    "invalidate": Run(
+        "INVALIDATE INDEXTABLES TRANSACTION LOG CACHE FOR '{p}'",
+        lambda t, r: r[0].table_path == t.path,
+    ),
     "vacuum": as_without_spark("VACUUM '{p}' RETAIN 168 HOURS DRY RUN"),
     "optimize": Run(
         "OPTIMIZE '{p}' WHERE day = '2024-03-09'",
-        lambda t, r: (t.version, t.files().num_rows, r[0].merged_files, t.count()) == (4, 13, 3, 600),
+        lambda t, r: (
+            (t.version, t.files().num_rows, r[0].merged_files, t.count()) == (4, 13, 3, 600)
+        ),
     ),
     "restore_table": Run(
         "RESTORE TABLE '{p}' TO VERSION AS OF 1",
@@ -183,11 +229,15 @@ def table(logs: Logs, tmp_path: Path) -> Table:
 
 
 def test_every_statement_is_here() -> None:
-    assert RUNS.keys() == {name for name, documented in DOCUMENTED.items() if documented.value.offered}
+    assert RUNS.keys() == {
+        name for name, documented in DOCUMENTED.items() if documented.value.offered
+    }
 
 
 def test_a_statement_that_is_not_offered_is_refused_by_us(spark: SparkSession) -> None:
-    with pytest.raises(Exception, match="BUILD INDEXTABLES COMPANION is not offered: a split stores its rows"):
+    with pytest.raises(
+        Exception, match="BUILD INDEXTABLES COMPANION is not offered: a split stores its rows"
+    ):
         spark.sql("BUILD INDEXTABLES COMPANION FOR DELTA 'x' AT LOCATION 'y'")
     assert spark.sql("SET spark.sql.shuffle.partitions").count() == 1
 
@@ -199,17 +249,25 @@ def test_statements(spark: SparkSession, table: Table, name: str) -> None:
         spark.sql(run.first.format(p=table.path))
     frame = spark.sql(run.sql.format(p=table.path) + " ; -- done")
     columns = [pair.split() for pair in documented.columns.split(",")]
-    assert [(f.name, f.dataType) for f in frame.schema] == [(column, TYPES[kind]) for column, kind in columns]
+    assert [(f.name, f.dataType) for f in frame.schema] == [
+        (column, TYPES[kind]) for column, kind in columns
+    ]
     assert run.holds(table.refresh(), frame.collect())
     with pytest.raises(IllegalArgumentException) as failure:
         spark.sql(documented.wrong)
     assert all(part in str(failure.value) for part in documented.error)
 
 
-def test_a_statement_runs_once_however_often_its_rows_are_asked_for(spark: SparkSession, table: Table) -> None:
+def test_a_statement_runs_once_however_often_its_rows_are_asked_for(
+    spark: SparkSession, table: Table
+) -> None:
     frame = spark.sql(f"RESTORE INDEXTABLES '{table.path}' TO VERSION 2")
     assert table.refresh().version == 4
-    assert (frame.count(), frame.collect()[0].version, frame.where("version = 4").count()) == (1, 4, 1)
+    assert (frame.count(), frame.collect()[0].version, frame.where("version = 4").count()) == (
+        1,
+        4,
+        1,
+    )
     assert table.refresh().version == 4
 
 
@@ -241,10 +299,15 @@ def test_settings_of_the_session_are_heeded(spark: SparkSession, table: Table) -
 
 
 def test_tables_by_name(spark: SparkSession, table: Table, tmp_path: Path) -> None:
-    names = {kind: f"{kind}_{uuid4().hex}" for kind in ("source", "native", "searched", "catalog", "both", "range")}
+    names = {
+        kind: f"{kind}_{uuid4().hex}"
+        for kind in ("source", "native", "searched", "catalog", "both", "range")
+    }
     its.table(spark, table.path).createOrReplaceTempView(names["native"])
     spark.sql(f"CREATE TEMP VIEW {names['source']} USING indextables OPTIONS (path '{table.path}')")
-    spark.table(names["source"]).where("message TEXTSEARCH 'disk'").createOrReplaceTempView(names["searched"])
+    spark.table(names["source"]).where("message TEXTSEARCH 'disk'").createOrReplaceTempView(
+        names["searched"]
+    )
     spark.sql(f"CREATE TABLE {names['catalog']} USING indextables OPTIONS (path '{table.path}')")
     other = its.write(spark.range(3), str(tmp_path / "other"))
     assert other is not None
@@ -253,11 +316,16 @@ def test_tables_by_name(spark: SparkSession, table: Table, tmp_path: Path) -> No
     spark.range(3).createOrReplaceTempView(names["range"])
     try:
         for kind in ("source", "native", "searched", "catalog"):
-            assert spark.sql(f"DESCRIBE INDEXTABLES STATE `{names[kind]}`").collect()[0].table_path == table.path
+            assert (
+                spark.sql(f"DESCRIBE INDEXTABLES STATE `{names[kind]}`").collect()[0].table_path
+                == table.path
+            )
         for kind, said in {"both": "reads 2 tables", "range": "no IndexTables table"}.items():
             with pytest.raises(IllegalArgumentException, match=said):
                 spark.sql(f"DESCRIBE INDEXTABLES STATE {names[kind]}")
-        with pytest.raises(IllegalArgumentException, match=r"TABLE_OR_VIEW_NOT_FOUND.*path in quotes"):
+        with pytest.raises(
+            IllegalArgumentException, match=r"TABLE_OR_VIEW_NOT_FOUND.*path in quotes"
+        ):
             spark.sql("DESCRIBE INDEXTABLES STATE nothing_here")
     finally:
         spark.sql(f"DROP TABLE {names['catalog']}")
@@ -277,11 +345,17 @@ def test_what_is_not_ours_goes_to_spark(spark: SparkSession) -> None:
 def test_a_slip_of_the_pen_gets_our_error(spark: SparkSession) -> None:
     with pytest.raises(IllegalArgumentException, match="Did you mean PURGE INDEXTABLE"):
         spark.sql("PURGE INDEXTABEL '/p'")
-    with pytest.raises(IllegalArgumentException, match="Did you mean DESCRIBE INDEXTABLES TRANSACTION LOG"):
+    with pytest.raises(
+        IllegalArgumentException, match="Did you mean DESCRIBE INDEXTABLES TRANSACTION LOG"
+    ):
         spark.sql("DESCRIBE INDEXTABLES TRANSACTON LOG '/p'")
-    with pytest.raises(IllegalArgumentException, match="Did you mean DESCRIBE INDEXTABLES ENVIRONMENT"):
+    with pytest.raises(
+        IllegalArgumentException, match="Did you mean DESCRIBE INDEXTABLES ENVIRONMENT"
+    ):
         spark.sql("DESCRIBE INDEXTABLES ENVIROMENT")
-    with pytest.raises(IllegalArgumentException, match="Did you mean DESCRIBE INDEXTABLES TRANSACTION LOG"):
+    with pytest.raises(
+        IllegalArgumentException, match="Did you mean DESCRIBE INDEXTABLES TRANSACTION LOG"
+    ):
         spark.sql("DESC TANTIVY4SPARK TRANSACTIONLOG;")
 
 
@@ -296,7 +370,9 @@ def test_statements_in_a_new_session_and_after_queries(spark: SparkSession, tabl
     its.install(spark)
     statement = f"DESCRIBE INDEXTABLES HISTORY '{table.path}'"
     assert other.sql(statement).count() == spark.sql(statement).count() == 4
-    other.conf.set("spark.indextables.no.such.setting", "1")  # of another engine, perhaps: it is only warned of
+    other.conf.set(
+        "spark.indextables.no.such.setting", "1"
+    )  # of another engine, perhaps: it is only warned of
     assert other.sql(statement).count() == 4
 
 
@@ -305,12 +381,16 @@ def _texts(seed: int, count: int) -> list[str]:
     rng = random.Random(seed)
     pieces = [*SHARDS, *SIGNS, *LEFT_ALONE, *(written for written, _ in OPERATIONS)]
     found: list[str] = [typed(rng) for _ in range(count)]
-    found += [rng.choice(["", " "]).join(rng.choices(pieces, k=rng.randint(0, 14))) for _ in range(count)]
+    found += [
+        rng.choice(["", " "]).join(rng.choices(pieces, k=rng.randint(0, 14))) for _ in range(count)
+    ]
     found += [form for documented in STATEMENTS for form in (*documented.forms, documented.wrong)]
     return [text for text in found if "\x01" not in text and "\ud800" not in text]
 
 
-def test_the_driver_tells_statements_and_operators_apart_as_python_does(spark: SparkSession) -> None:
+def test_the_driver_tells_statements_and_operators_apart_as_python_does(
+    spark: SparkSession,
+) -> None:
     classes: Any = java_classes(spark)
     texts = _texts(5, 3000)
     ours = classes.call("Statements", "which", "\x01".join(texts))

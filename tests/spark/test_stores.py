@@ -1,4 +1,6 @@
-"""Tables in an object store that Spark itself cannot open, and settings on their way to every process."""
+"""Tables in an object store that Spark itself cannot open, and settings on their way to every
+process.
+"""
 
 from __future__ import annotations
 
@@ -36,26 +38,45 @@ def session_store(spark: SparkSession, s3_place: StorePlace) -> Iterator[StorePl
 
 
 def secrets_of(place: StorePlace) -> list[str]:
-    return [value for key, value in place.options.items() if key in ("aws.secretKey", "aws.accessKey")]
+    return [
+        value for key, value in place.options.items() if key in ("aws.secretKey", "aws.accessKey")
+    ]
 
 
 def plans(frame: DataFrame) -> str:
-    """Everything that Spark would show of a query: its plans, and what its web page and its event log are given."""
+    """Everything that Spark would show of a query: its plans, and what its web page and its event
+    log are given.
+    """
     execution = frame._jdf.queryExecution()
     jvm = frame.sparkSession._jvm
     assert jvm is not None
     modes = ("simple", "extended", "codegen", "cost", "formatted")
-    shown = [execution.explainString(jvm.org.apache.spark.sql.execution.ExplainMode.fromString(m)) for m in modes]
-    return "\n".join([*shown, execution.toString(), execution.analyzed().treeString(), execution.logical().toJSON()])
+    shown = [
+        execution.explainString(jvm.org.apache.spark.sql.execution.ExplainMode.fromString(m))
+        for m in modes
+    ]
+    return "\n".join(
+        [
+            *shown,
+            execution.toString(),
+            execution.analyzed().treeString(),
+            execution.logical().toJSON(),
+        ]
+    )
 
 
-def test_the_arrow_scan_takes_over(spark: SparkSession, session_store: StorePlace, logs: Logs) -> None:
+def test_the_arrow_scan_takes_over(
+    spark: SparkSession, session_store: StorePlace, logs: Logs
+) -> None:
     rows = spark.read.parquet(logs.parquet)
     its.write(rows, session_store.url, partition_by="day", options=OPTIONS)
     frame = its.table(spark, session_store.url, options={"read.driverSplits": 0})
     assert "BatchScan" in frame._jdf.queryExecution().toString()
     assert_same_rows(frame, rows)
-    assert_same_rows(frame.where("day = '2024-03-09'").select("id"), rows.where("day = '2024-03-09'").select("id"))
+    assert_same_rows(
+        frame.where("day = '2024-03-09'").select("id"),
+        rows.where("day = '2024-03-09'").select("id"),
+    )
     hits = its.search(spark, session_store.url, "message:disk", limit=5)
     assert hits.count() == 5
     assert its.count(spark, session_store.url, query="message:disk") == Table.open(logs.path).count(
@@ -65,7 +86,9 @@ def test_the_arrow_scan_takes_over(spark: SparkSession, session_store: StorePlac
         its.table(spark, session_store.url, options={"read.engine": "native"})
 
 
-def test_session_settings_reach_planner_writer_and_tasks(spark: SparkSession, session_store: StorePlace) -> None:
+def test_session_settings_reach_planner_writer_and_tasks(
+    spark: SparkSession, session_store: StorePlace
+) -> None:
     spark.range(10).write.format("indextables").mode("append").save(session_store.url)
     frame = spark.read.format("indextables").load(session_store.url)
     assert frame.count() == 10
@@ -80,7 +103,13 @@ def test_an_option_is_stronger_than_the_session(
     spark.range(10).write.format("indextables").mode("append").save(session_store.url)
     spark.conf.set("spark.indextables.aws.endpoint", "http://127.0.0.1:1")
     endpoint = s3_place.options["aws.endpoint"]
-    assert spark.read.format("indextables").option("aws.endpoint", endpoint).load(session_store.url).count() == 10
+    assert (
+        spark.read.format("indextables")
+        .option("aws.endpoint", endpoint)
+        .load(session_store.url)
+        .count()
+        == 10
+    )
     named = spark.read.format("indextables").option("spark.indextables.aws.endpoint", endpoint)
     assert named.load(session_store.url).count() == 10
 
@@ -92,7 +121,9 @@ def test_secrets_given_as_options_are_not_shown(spark: SparkSession, s3_place: S
     for secret in secrets_of(s3_place):
         assert secret not in plans(frame)
     stored = "".join(
-        str(a) for v in Table.open(s3_place.url, options=s3_place.options).history().to_pylist() for a in v.values()
+        str(a)
+        for v in Table.open(s3_place.url, options=s3_place.options).history().to_pylist()
+        for a in v.values()
     )
     assert not any(secret in stored for secret in secrets_of(s3_place))
 
@@ -108,7 +139,11 @@ def test_a_setting_that_does_not_exist_is_an_error_as_an_option_and_a_warning_in
         assert "write.maxRowPerSplit is left out. There is no setting" in caplog.text
         assert "Did you mean 'write.maxRowsPerSplit'" in caplog.text
         with pytest.raises(Exception, match=r"(?i)write\.maxRowPerSplit"):
-            writer = spark.range(3).write.format("indextables").option("spark.indextables.write.maxRowPerSplit", "5")
+            writer = (
+                spark.range(3)
+                .write.format("indextables")
+                .option("spark.indextables.write.maxRowPerSplit", "5")
+            )
             writer.mode("append").save(str(tmp_path / "t"))
         spark.range(3).write.format("indextables").mode("append").save(str(tmp_path / "t"))
     finally:
@@ -132,7 +167,10 @@ def test_what_spark_knows_of_a_store_is_known_to_us() -> None:
     assert known_settings(s3) == ours
     own = {"spark.indextables.aws.accessKey": "c"}
     assert known_settings({**s3, **own}) == own, "two halves of two credentials"
-    azure = {"spark.hadoop.fs.azure.account.key.shop.dfs.core.windows.net": "k", "spark.hadoop.fs.gs.block.size": "1"}
+    azure = {
+        "spark.hadoop.fs.azure.account.key.shop.dfs.core.windows.net": "k",
+        "spark.hadoop.fs.gs.block.size": "1",
+    }
     assert known_settings(azure) == {"azure.accountKey": "k", "azure.accountName": "shop"}
     two = {**azure, "spark.hadoop.fs.azure.account.key.other.dfs.core.windows.net": "l"}
     assert known_settings(two) == {}
@@ -169,7 +207,9 @@ spark.stop()
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_spark_reads_s3_itself_where_it_has_a_file_system(s3_place: StorePlace, tmp_path: Path) -> None:
+def test_spark_reads_s3_itself_where_it_has_a_file_system(
+    s3_place: StorePlace, tmp_path: Path
+) -> None:
     try:
         jars = hadoop_aws_jars()
     except ServerUnavailableError as error:

@@ -1,6 +1,8 @@
-"""A stream reads one history: not that of another table at the same path, and no row twice that a version merely kept.
+"""A stream reads one history: not that of another table at the same path, and no row twice that a
+version merely kept.
 
-The reader is asked as Spark asks it, with offsets that went through JSON and tasks that went through pickle.
+The reader is asked as Spark asks it, with offsets that went through JSON and tasks that went
+through pickle.
 """
 
 from __future__ import annotations
@@ -54,7 +56,9 @@ class Follower:
         end = self.reader.latestOffset(start, limit or ReadAllAvailable())
         tasks = pickle.loads(pickle.dumps(self.reader.partitions(start, end)))
         self.offset = json.dumps(end)
-        return sorted(n for task in tasks for b in self.reader.read(task) for n in b.column("id").to_pylist())
+        return sorted(
+            n for task in tasks for b in self.reader.read(task) for n in b.column("id").to_pylist()
+        )
 
 
 @pytest.fixture
@@ -76,7 +80,9 @@ def anew(table: Table, *starts: int) -> Table:
 
 @pytest.mark.parametrize("restart", [False, True])
 @pytest.mark.parametrize("commits", [0, 1, 3, 8])
-def test_a_table_that_was_created_anew_is_an_error(source: Table, commits: int, restart: bool) -> None:
+def test_a_table_that_was_created_anew_is_an_error(
+    source: Table, commits: int, restart: bool
+) -> None:
     stream = Follower(source.path)
     assert stream.batch() == list(range(30))
     anew(source, *range(100, 100 + 10 * commits, 10))
@@ -84,13 +90,16 @@ def test_a_table_that_was_created_anew_is_an_error(source: Table, commits: int, 
         stream.start()
     for _ in range(2):
         with pytest.raises(
-            ConflictError, match=r"another table than the one .* read up to version 3: it was created anew"
+            ConflictError,
+            match=r"another table than the one .* read up to version 3: it was created anew",
         ):
             stream.batch()
 
 
 @pytest.mark.parametrize("commits", [0, 1, 3, 5])
-def test_an_older_copy_of_the_table_is_an_error(source: Table, tmp_path: Path, commits: int) -> None:
+def test_an_older_copy_of_the_table_is_an_error(
+    source: Table, tmp_path: Path, commits: int
+) -> None:
     shutil.copytree(source.path, tmp_path / "backup")
     stream = Follower(source.path)
     stream.batch()
@@ -108,7 +117,9 @@ def test_an_older_copy_of_the_table_is_an_error(source: Table, tmp_path: Path, c
 
 def without_marks(offset: str | None) -> str:
     """An offset as earlier releases kept it."""
-    return json.dumps({key: json.loads(offset or "")[key] for key in ("version", "files", "snapshot")})
+    return json.dumps(
+        {key: json.loads(offset or "")[key] for key in ("version", "files", "snapshot")}
+    )
 
 
 def test_an_offset_of_an_earlier_release_goes_on_and_learns_the_table(source: Table) -> None:
@@ -133,7 +144,9 @@ def test_an_offset_of_an_earlier_release_beyond_the_table_is_an_error(source: Ta
         stream.batch()
 
 
-def test_an_offset_of_an_earlier_release_within_a_restoration_counts_as_it_did(source: Table) -> None:
+def test_an_offset_of_an_earlier_release_within_a_restoration_counts_as_it_did(
+    source: Table,
+) -> None:
     source.overwrite(rows(700, 2))
     source.restore(version=3)
     stream = Follower(source.path, startingVersion=5, ignoreChanges=True)
@@ -193,14 +206,24 @@ def test_of_a_restoration_only_the_rows_that_come_back_are_sent(source: Table) -
     assert stream.batch() == list(range(30))
 
 
-def test_of_a_restoration_equal_rows_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_restoration_equal_rows_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     schema = pa.schema(
-        [("id", pa.int64()), ("part", pa.string()), ("x", pa.float64()), ("tags", pa.list_(pa.string()))]
+        [
+            ("id", pa.int64()),
+            ("part", pa.string()),
+            ("x", pa.float64()),
+            ("tags", pa.list_(pa.string())),
+        ]
     )
     table = Table.create(str(tmp_path / "partitioned"), schema=schema, partition_columns=["part"])
 
     def some(*ids: int) -> pa.Table:
-        made = [{"id": i, "part": "ab"[i % 2], "x": float("nan") if i % 3 else None, "tags": [str(i)]} for i in ids]
+        made = [
+            {"id": i, "part": "ab"[i % 2], "x": float("nan") if i % 3 else None, "tags": [str(i)]}
+            for i in ids
+        ]
         return pa.Table.from_pylist(made, schema=schema)
 
     table.append(some(1, 1, 1, 2, 2))
@@ -218,7 +241,9 @@ def test_of_a_restoration_equal_rows_are_counted(tmp_path: Path, monkeypatch: py
 def test_a_restoration_is_sent_batch_by_batch_and_filtered(source: Table) -> None:
     source.delete(where="id in (0, 4, 12, 29)")
     source.refresh().restore(version=3)
-    stream = Follower(source.path, startingVersion=4, ignoreChanges=True, where="id < 25", query="text:word*")
+    stream = Follower(
+        source.path, startingVersion=4, ignoreChanges=True, where="id < 25", query="text:word*"
+    )
     assert [stream.batch(ReadMaxFiles(1)) for _ in range(3)] == [[0, 4, 12], [], []]
 
 
@@ -227,6 +252,8 @@ def test_a_restoration_whose_old_splits_were_purged_is_an_error(source: Table) -
     stream.batch()
     Table.open(source.path, options={"delete.mode": "rewrite"}).delete(where="id = 3")
     source.refresh().restore(version=3)
-    Table.open(source.path, options={"purge.retentionCheckEnabled": False}).purge(older_than_hours=0)
+    Table.open(source.path, options={"purge.retentionCheckEnabled": False}).purge(
+        older_than_hours=0
+    )
     with pytest.raises(NotFoundError, match=r"was removed from .* and purged"):
         stream.batch()

@@ -1,4 +1,6 @@
-"""Streams: what is appended arrives once, in order, through restarts; batches are committed once, through failures."""
+"""Streams: what is appended arrives once, in order, through restarts; batches are committed once,
+through failures.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,10 @@ SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
 
 def rows(start: int, count: int = 10) -> pa.Table:
     return pa.table(
-        {"id": list(range(start, start + count)), "text": [f"word{i}" for i in range(start, start + count)]}
+        {
+            "id": list(range(start, start + count)),
+            "text": [f"word{i}" for i in range(start, start + count)],
+        }
     )
 
 
@@ -67,16 +72,22 @@ def test_the_snapshot_then_what_is_appended(
     assert versions.num_rows == 3
 
 
-def test_small_batches(spark: SparkSession, source: Table, copy: Callable[..., list[int]], tmp_path: Path) -> None:
+def test_small_batches(
+    spark: SparkSession, source: Table, copy: Callable[..., list[int]], tmp_path: Path
+) -> None:
     frame = its.read_stream(spark, source.path, max_files_per_trigger=1, starting_version=0)
     assert copy(frame) == list(range(30))
     assert Table.open(str(tmp_path / "target")).version == 3
 
 
-def test_starting_version_and_filters(spark: SparkSession, source: Table, copy: Callable[..., list[int]]) -> None:
-    assert copy(its.read_stream(spark, source.path, starting_version=3, where="id < 25", query="text:word2*")) == [
-        *range(20, 25)
-    ]
+def test_starting_version_and_filters(
+    spark: SparkSession, source: Table, copy: Callable[..., list[int]]
+) -> None:
+    assert copy(
+        its.read_stream(
+            spark, source.path, starting_version=3, where="id < 25", query="text:word2*"
+        )
+    ) == [*range(20, 25)]
 
 
 def test_a_merge_is_passed_over_and_a_removal_is_an_error(
@@ -89,14 +100,21 @@ def test_a_merge_is_passed_over_and_a_removal_is_an_error(
     source.append(rows(90))
     with pytest.raises(StreamingQueryException, match="takes rows away"):
         copy(its.read_stream(spark, source.path))
-    assert copy(its.read_stream(spark, source.path, ignore_changes=True)) == [*range(30), *range(90, 100)]
+    assert copy(its.read_stream(spark, source.path, ignore_changes=True)) == [
+        *range(30),
+        *range(90, 100),
+    ]
 
 
-def test_a_start_that_is_gone_is_an_error(spark: SparkSession, source: Table, copy: Callable[..., list[int]]) -> None:
+def test_a_start_that_is_gone_is_an_error(
+    spark: SparkSession, source: Table, copy: Callable[..., list[int]]
+) -> None:
     source.checkpoint()
     for version in (0, 1):
         (Path(source.path) / "_transaction_log" / f"{version:020d}.json").unlink()
-    with pytest.raises(StreamingQueryException, match=r"Version 1 of .* is not in the log any more"):
+    with pytest.raises(
+        StreamingQueryException, match=r"Version 1 of .* is not in the log any more"
+    ):
         copy(its.read_stream(spark, source.path, starting_version=1))
 
 
@@ -106,7 +124,9 @@ def test_rows_that_were_purged_before_they_were_read_are_an_error(
     assert copy(its.read_stream(spark, source.path)) == list(range(30))
     source.append(rows(30))
     Table.open(source.path).merge()
-    Table.open(source.path, options={"purge.retentionCheckEnabled": False}).purge(older_than_hours=0)
+    Table.open(source.path, options={"purge.retentionCheckEnabled": False}).purge(
+        older_than_hours=0
+    )
     with pytest.raises(StreamingQueryException, match=r"was removed from .* and purged"):
         copy(its.read_stream(spark, source.path))
 
@@ -133,12 +153,28 @@ def test_a_query_that_is_stopped_at_random_writes_every_row_once(
     [
         ({"query": "zz:("}, QuerySyntaxError, "zz"),
         ({"where": "zz = 1"}, InvalidInputError, "zz"),
-        ({"starting_version": "erliest"}, InvalidInputError, "'erliest'. Allowed: a version from 0 up, or latest."),
+        (
+            {"starting_version": "erliest"},
+            InvalidInputError,
+            "'erliest'. Allowed: a version from 0 up, or latest.",
+        ),
         ({"starting_version": -1}, InvalidInputError, "'startingVersion' cannot be '-1'"),
-        ({"starting_version": 99}, VersionNotFoundError, "has no version 99 to start with: the newest is 3."),
+        (
+            {"starting_version": 99},
+            VersionNotFoundError,
+            "has no version 99 to start with: the newest is 3.",
+        ),
         ({"max_files_per_trigger": -1}, InvalidInputError, "at least 1"),
-        ({"options": {"maxBytesPerTrigger": "much"}}, InvalidInputError, "'maxBytesPerTrigger' cannot be 'much'"),
-        ({"options": {"score": True, "query": "text:a"}}, InvalidInputError, "no limit, scores or snippets"),
+        (
+            {"options": {"maxBytesPerTrigger": "much"}},
+            InvalidInputError,
+            "'maxBytesPerTrigger' cannot be 'much'",
+        ),
+        (
+            {"options": {"score": True, "query": "text:a"}},
+            InvalidInputError,
+            "no limit, scores or snippets",
+        ),
     ],
     ids=str,
 )
@@ -158,19 +194,34 @@ def test_a_stream_may_start_with_the_next_version(
     assert copy(frame) == list(range(30, 40))
 
 
-def test_a_version_that_is_not_there_yet_is_no_empty_stream(spark: SparkSession, source: Table, tmp_path: Path) -> None:
+def test_a_version_that_is_not_there_yet_is_no_empty_stream(
+    spark: SparkSession, source: Table, tmp_path: Path
+) -> None:
     frame = spark.readStream.format("indextables").option("startingVersion", "99").load(source.path)
     with pytest.raises(StreamingQueryException, match="the newest is 3"):
-        its.write_stream(frame, str(tmp_path / "t"), checkpoint=str(tmp_path / "c"), trigger=NOW).awaitTermination()
+        its.write_stream(
+            frame, str(tmp_path / "t"), checkpoint=str(tmp_path / "c"), trigger=NOW
+        ).awaitTermination()
 
 
-def test_scores_make_no_sense_in_a_stream(spark: SparkSession, source: Table, tmp_path: Path) -> None:
-    frame = spark.readStream.format("indextables").option("query", "text:word1").option("limit", "3").load(source.path)
+def test_scores_make_no_sense_in_a_stream(
+    spark: SparkSession, source: Table, tmp_path: Path
+) -> None:
+    frame = (
+        spark.readStream.format("indextables")
+        .option("query", "text:word1")
+        .option("limit", "3")
+        .load(source.path)
+    )
     with pytest.raises(StreamingQueryException, match="no limit, scores or snippets"):
-        its.write_stream(frame, str(tmp_path / "t"), checkpoint=str(tmp_path / "c"), trigger=NOW).awaitTermination()
+        its.write_stream(
+            frame, str(tmp_path / "t"), checkpoint=str(tmp_path / "c"), trigger=NOW
+        ).awaitTermination()
 
 
-def test_a_batch_that_landed_is_not_written_again(spark: SparkSession, source: Table, tmp_path: Path) -> None:
+def test_a_batch_that_landed_is_not_written_again(
+    spark: SparkSession, source: Table, tmp_path: Path
+) -> None:
     target, checkpoint = tmp_path / "target", tmp_path / "checkpoint"
     frame = its.read_stream(spark, source.path, max_files_per_trigger=1, starting_version=0)
     its.write_stream(frame, str(target), checkpoint=str(checkpoint), trigger=NOW).awaitTermination()
@@ -187,7 +238,11 @@ def test_a_batch_that_landed_is_not_written_again(spark: SparkSession, source: T
 def test_the_log_names_query_and_batch(spark: SparkSession, source: Table, tmp_path: Path) -> None:
     target, checkpoint = tmp_path / "target", tmp_path / "checkpoint"
     query = its.write_stream(
-        its.read_stream(spark, source.path), str(target), checkpoint=str(checkpoint), trigger=NOW, partition_by="id"
+        its.read_stream(spark, source.path),
+        str(target),
+        checkpoint=str(checkpoint),
+        trigger=NOW,
+        partition_by="id",
     )
     query.awaitTermination()
     query_id = json.loads((checkpoint / "metadata").read_text())["id"]
@@ -198,16 +253,22 @@ def test_the_log_names_query_and_batch(spark: SparkSession, source: Table, tmp_p
     assert noted == [(query_id, 0), (f"checkpoint {checkpoint}", UUID(query_id).int >> 65)]
 
 
-def test_a_stream_adds_columns_when_asked(spark: SparkSession, source: Table, tmp_path: Path) -> None:
+def test_a_stream_adds_columns_when_asked(
+    spark: SparkSession, source: Table, tmp_path: Path
+) -> None:
     target, checkpoint = str(tmp_path / "target"), str(tmp_path / "checkpoint")
     Table.create(target, schema=pa.schema([("id", pa.int64())])).append(pa.table({"id": [100]}))
     frame = its.read_stream(spark, source.path)
-    its.write_stream(frame, target, checkpoint=checkpoint, merge_schema=True, trigger=NOW).awaitTermination()
+    its.write_stream(
+        frame, target, checkpoint=checkpoint, merge_schema=True, trigger=NOW
+    ).awaitTermination()
     assert Table.open(target).count(where="text = 'word7'") == 1
     assert Table.open(target).count(where="text is null") == 1
 
 
-def test_a_checkpoint_that_was_deleted_is_found_out(spark: SparkSession, source: Table, tmp_path: Path) -> None:
+def test_a_checkpoint_that_was_deleted_is_found_out(
+    spark: SparkSession, source: Table, tmp_path: Path
+) -> None:
     target, checkpoint = str(tmp_path / "target"), tmp_path / "checkpoint"
 
     def run(folder: Path) -> None:
@@ -219,7 +280,10 @@ def test_a_checkpoint_that_was_deleted_is_found_out(spark: SparkSession, source:
     with pytest.raises(StreamingQueryException, match=r"checkpoint folder .* was made anew"):
         run(checkpoint)
     table = Table.open(target)
-    assert table.count() == 30 and len(list((tmp_path / "target").rglob("*.split"))) == table.files().num_rows
+    assert (
+        table.count() == 30
+        and len(list((tmp_path / "target").rglob("*.split"))) == table.files().num_rows
+    )
     shutil.rmtree(checkpoint)
     (tmp_path / "aside").rename(checkpoint)
     source.append(rows(30))
@@ -229,7 +293,9 @@ def test_a_checkpoint_that_was_deleted_is_found_out(spark: SparkSession, source:
     assert Table.open(target).count() == 80
 
 
-def test_two_queries_with_one_id_are_refused(spark: SparkSession, source: Table, tmp_path: Path) -> None:
+def test_two_queries_with_one_id_are_refused(
+    spark: SparkSession, source: Table, tmp_path: Path
+) -> None:
     target, checkpoint, twin = str(tmp_path / "target"), tmp_path / "checkpoint", tmp_path / "twin"
 
     def run(folder: Path) -> None:
@@ -247,7 +313,9 @@ def test_two_queries_with_one_id_are_refused(spark: SparkSession, source: Table,
     assert Table.open(target).count() == 60
 
 
-def test_complete_mode_replaces_everything(spark: SparkSession, source: Table, tmp_path: Path) -> None:
+def test_complete_mode_replaces_everything(
+    spark: SparkSession, source: Table, tmp_path: Path
+) -> None:
     frame = its.read_stream(spark, source.path, max_files_per_trigger=1, starting_version=0)
     totals = frame.selectExpr("id % 2 as half").groupBy("half").count()
     its.write_stream(
@@ -256,7 +324,9 @@ def test_complete_mode_replaces_everything(spark: SparkSession, source: Table, t
     assert rows_of(its.table(spark, str(tmp_path / "t"))) == [("0", "15"), ("1", "15")]
 
 
-def test_each_batch_is_merged_into_a_table_by_its_keys(spark: SparkSession, source: Table, tmp_path: Path) -> None:
+def test_each_batch_is_merged_into_a_table_by_its_keys(
+    spark: SparkSession, source: Table, tmp_path: Path
+) -> None:
     target = Table.create(str(tmp_path / "target"), schema=SCHEMA)
     target.append(rows(5))
     source.append(pa.table({"id": [7, 30], "text": ["changed", "new"]}))
@@ -270,7 +340,9 @@ def test_each_batch_is_merged_into_a_table_by_its_keys(spark: SparkSession, sour
 
     def run(change: Callable[[DataFrame, int], None], folder: str) -> list[tuple[int, str]]:
         frame = its.read_stream(spark, source.path, max_files_per_trigger=1, starting_version=0)
-        asked = frame.writeStream.foreachBatch(change).option("checkpointLocation", str(tmp_path / folder))
+        asked = frame.writeStream.foreachBatch(change).option(
+            "checkpointLocation", str(tmp_path / folder)
+        )
         asked.trigger(availableNow=True).start().awaitTermination()
         columns = Table.open(target.path).scan().read_all().to_pydict()
         return sorted(zip(columns["id"], columns["text"], strict=True))
@@ -306,18 +378,25 @@ def test_a_table_that_is_created_anew_ends_the_stream_that_reads_it(
     spark: SparkSession, source: Table, copy: Callable[..., list[int]], tmp_path: Path
 ) -> None:
     frame = its.read_stream(spark, source.path)
-    query = its.write_stream(frame, str(tmp_path / "target"), checkpoint=str(tmp_path / "checkpoint"))
+    query = its.write_stream(
+        frame, str(tmp_path / "target"), checkpoint=str(tmp_path / "checkpoint")
+    )
     try:
         query.processAllAvailable()
         anew = Table.create(str(tmp_path / "anew"), schema=SCHEMA)
         for n in range(8):
             anew.append(rows(100 + 10 * n))
-        Path(source.path).rename(tmp_path / "old")  # two renames: the stream hardly meets a path without a table
+        Path(source.path).rename(
+            tmp_path / "old"
+        )  # two renames: the stream hardly meets a path without a table
         Path(anew.path).rename(source.path)
         with pytest.raises(StreamingQueryException, match="another table than the one"):
             query.awaitTermination(60)
     finally:
         query.stop()
-    with pytest.raises(StreamingQueryException, match=r"another table than the one .* stream .* read up to version 3"):
+    with pytest.raises(
+        StreamingQueryException,
+        match=r"another table than the one .* stream .* read up to version 3",
+    ):
         copy(its.read_stream(spark, source.path))
     assert Table.open(str(tmp_path / "target")).count() == 30

@@ -28,7 +28,9 @@ def path(tmp_path: Path) -> str:
 
 @pytest.fixture
 def rows(spark: SparkSession) -> DataFrame:
-    return spark.createDataFrame([("disk full", "ab-12"), ("all well", "cd-34")], "message string, code string")
+    return spark.createDataFrame(
+        [("disk full", "ab-12"), ("all well", "cd-34")], "message string, code string"
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -57,27 +59,37 @@ def test_a_statement_names_the_columns(spark: SparkSession, path: str, clause: s
     assert shown == set(INDEX)
 
 
-def test_so_does_a_statement_that_selects_rows(spark: SparkSession, path: str, rows: DataFrame) -> None:
+def test_so_does_a_statement_that_selects_rows(
+    spark: SparkSession, path: str, rows: DataFrame
+) -> None:
     rows.createOrReplaceTempView("new_notes")
     spark.sql(
         f"CREATE TABLE notes USING indextables OPTIONS (text = 'message', substring = 'code') LOCATION '{path}' "
         "AS SELECT * FROM new_notes"
     )
     check(path)
-    spark.sql("CREATE OR REPLACE TABLE notes USING indextables OPTIONS (substring = 'code') AS SELECT * FROM new_notes")
+    spark.sql(
+        "CREATE OR REPLACE TABLE notes USING indextables OPTIONS (substring = 'code') AS SELECT * FROM new_notes"
+    )
     assert (Table.open(path).metadata.configuration or {}) == {"indexing.substring.code": "True"}
 
 
-def test_a_table_that_exists_must_index_them_so(spark: SparkSession, path: str, rows: DataFrame) -> None:
+def test_a_table_that_exists_must_index_them_so(
+    spark: SparkSession, path: str, rows: DataFrame
+) -> None:
     its.write(rows, path, text=["message"])
     create = f"CREATE TABLE notes USING indextables OPTIONS ({{}}) LOCATION '{path}'"
-    with pytest.raises(AnalysisException, match=r"substring names 'code', but .* does not index its parts"):
+    with pytest.raises(
+        AnalysisException, match=r"substring names 'code', but .* does not index its parts"
+    ):
         spark.sql(create.format("substring = 'code'"))
     spark.sql(create.format("text = 'message'"))
     assert spark.table("notes").count() == 2
 
 
-def test_what_a_statement_cannot_name_is_refused_with_the_column(spark: SparkSession, path: str) -> None:
+def test_what_a_statement_cannot_name_is_refused_with_the_column(
+    spark: SparkSession, path: str
+) -> None:
     create = f"CREATE TABLE notes (message STRING, n INT) USING indextables OPTIONS ({{}}) LOCATION '{path}'"
     for options, message in {
         "text = 'mesage'": r"text names 'mesage', which is not a column\..*Did you mean 'message'",
@@ -104,7 +116,9 @@ def test_a_frame_names_them_as_options(spark: SparkSession, path: str, rows: Dat
         rows.write.format("indextables").option("text", "message, code").mode("append").save(path)
     with pytest.raises(AnalysisException, match="text names 'mesage'"):
         rows.write.format("indextables").option("text", "mesage").mode("append").save(f"{path}2")
-    rows.write.format("indextables").option("text", "message").option("substring", "code").saveAsTable("notes")
+    rows.write.format("indextables").option("text", "message").option(
+        "substring", "code"
+    ).saveAsTable("notes")
     assert spark.sql("SELECT * FROM notes WHERE message TEXTSEARCH 'disk'").count() == 1
     assert Table.open(path).count() == 4
 
@@ -112,7 +126,10 @@ def test_a_frame_names_them_as_options(spark: SparkSession, path: str, rows: Dat
 def test_a_stream_names_them(spark: SparkSession, path: str, rows: DataFrame) -> None:
     its.write(rows, f"{path}-from")
     incoming = its.read_stream(spark, f"{path}-from")
-    arguments: dict[str, Any] = {"checkpoint": f"{path}-progress", "trigger": {"availableNow": True}}
+    arguments: dict[str, Any] = {
+        "checkpoint": f"{path}-progress",
+        "trigger": {"availableNow": True},
+    }
     with pytest.raises(InvalidInputError, match="text names 'mesage'"):
         its.write_stream(incoming, path, text=["mesage"], **arguments)
     for _ in range(2):
@@ -126,7 +143,9 @@ def test_a_stream_names_them(spark: SparkSession, path: str, rows: DataFrame) ->
 def test_a_column_of_prose_is_named_once_when_the_table_is_made(
     spark: SparkSession, path: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    prose = spark.range(0, 40, 1, 4).selectExpr("id", "repeat(concat('many words of ', id, ' '), 5) AS body")
+    prose = spark.range(0, 40, 1, 4).selectExpr(
+        "id", "repeat(concat('many words of ', id, ' '), 5) AS body"
+    )
     with caplog.at_level(logging.WARNING, "indextables"):
         its.write(prose, path)
         its.write(prose, path)
@@ -137,7 +156,9 @@ def test_a_column_of_prose_is_named_once_when_the_table_is_made(
     ]
 
 
-def test_a_source_names_the_column_of_prose_too(path: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_source_names_the_column_of_prose_too(
+    path: str, caplog: pytest.LogCaptureFixture
+) -> None:
     schema = StructType([StructField("body", StringType())])
     batch = pa.record_batch({"body": ["many words of one sentence " * 3] * 10})
     with caplog.at_level(logging.WARNING, "indextables"):

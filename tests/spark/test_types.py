@@ -18,14 +18,20 @@ VALUES = {
     "a_long": ["9223372036854775807L", "0L"],
     "a_float": ["float('NaN')", "float('-Infinity')"],
     "a_double": ["double('NaN')", "-0.0D"],
-    "a_decimal": ["cast('12345678901234567890.123456789012345678' as decimal(38,18))", "cast(0 as decimal(38,18))"],
+    "a_decimal": [
+        "cast('12345678901234567890.123456789012345678' as decimal(38,18))",
+        "cast(0 as decimal(38,18))",
+    ],
     "a_small_decimal": ["-99999BD", "1BD"],
     "a_boolean": ["true", "false"],
     "a_string": ["''", "'zürich \\U0001F600 \\n'"],
     "a_binary": ["X''", "X'00FF10'"],
     "a_date": ["date'0001-01-01'", "date'9999-12-31'"],
     "a_timestamp": ["timestamp'2024-03-10 07:30:00.123456Z'", "timestamp'1900-01-01 00:00:00Z'"],
-    "a_local_time": ["timestamp_ntz'2024-03-10 02:30:00.000001'", "timestamp_ntz'1582-10-15 00:00:00'"],
+    "a_local_time": [
+        "timestamp_ntz'2024-03-10 02:30:00.000001'",
+        "timestamp_ntz'1582-10-15 00:00:00'",
+    ],
     "an_interval": ["interval '1 02:03:04.000005' day to second", "interval '-1' day"],
     "an_array": ["array(1, null, 3)", "array()"],
     "a_map": ["map('k', array(1.5D, null))", "map()"],
@@ -46,7 +52,9 @@ VALUES = {
 def every_type(spark: SparkSession) -> DataFrame:
     """Two rows of values and one of nulls."""
     first, second = (", ".join(f"{v[i]} as `{name}`" for name, v in VALUES.items()) for i in (0, 1))
-    return spark.sql(f"select {first} union all select {second} union all select {', '.join('null' for _ in VALUES)}")
+    return spark.sql(
+        f"select {first} union all select {second} union all select {', '.join('null' for _ in VALUES)}"
+    )
 
 
 def test_write_and_native_scan(spark: SparkSession, every_type: DataFrame, tmp_path: Path) -> None:
@@ -67,7 +75,9 @@ def test_data_source_both_ways(spark: SparkSession, every_type: DataFrame, tmp_p
 
 
 def test_char_and_varchar(spark: SparkSession, tmp_path: Path) -> None:
-    spark.sql("create or replace temporary view padded as select cast('ab' as char(5)) c, cast('cd' as varchar(9)) v")
+    spark.sql(
+        "create or replace temporary view padded as select cast('ab' as char(5)) c, cast('cd' as varchar(9)) v"
+    )
     its.write(spark.table("padded"), str(tmp_path / "t"))
     frame = its.table(spark, str(tmp_path / "t"))
     assert rows_of(frame) == rows_of(spark.table("padded"))

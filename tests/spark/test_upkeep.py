@@ -1,4 +1,6 @@
-"""Upkeep on Spark's workers: the same outcome as in one process, one commit per batch, and nothing left by failures."""
+"""Upkeep on Spark's workers: the same outcome as in one process, one commit per batch, and nothing
+left by failures.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ def test_a_merge_commits_batch_by_batch(spark: SparkSession, logs: Logs) -> None
 def test_a_merge_takes_what_the_table_takes(spark: SparkSession, logs: Logs) -> None:
     assert its.merge(spark, logs.path, dry_run=True).merge_groups == 5
     assert Table.open(logs.path).version == 3
-    assert its.merge(spark, logs.path, where="day = '2024-03-09'", target_size="10M").merged_files == 3
+    assert (
+        its.merge(spark, logs.path, where="day = '2024-03-09'", target_size="10M").merged_files == 3
+    )
     with pytest.raises(InvalidInputError, match="'nothing'"):
         its.merge(spark, logs.path, where="nothing = 1")
     spark.conf.set("spark.indextables.merge.maxSourceSplitsPerMerge", "2")
@@ -114,7 +118,9 @@ def test_a_merge_that_fails_leaves_no_split_behind(spark: SparkSession, logs: Lo
 def test_rows_are_deleted_by_workers(spark: SparkSession, logs: Logs) -> None:
     report = its.delete(spark, logs.path, where="id < 50", query="message:disk")
     gone = set(ids(Table.open(logs.path, version=3))) - set(ids(Table.open(logs.path)))
-    wanted = Table.open(logs.path, version=3).search("message:disk", where="id < 50")["id"].to_pylist()
+    wanted = (
+        Table.open(logs.path, version=3).search("message:disk", where="id < 50")["id"].to_pylist()
+    )
     assert gone == set(wanted)
     assert report.deleted_rows == len(wanted) > 0
 
@@ -164,12 +170,16 @@ class Told:
         assert context is not None
         if self.fails:
             raise ValueError("this one fails")
-        return context.getLocalProperty("spark.job.description"), context.getLocalProperty("spark.scheduler.pool")
+        return context.getLocalProperty("spark.job.description"), context.getLocalProperty(
+            "spark.scheduler.pool"
+        )
 
 
 def test_jobs_are_named_and_have_their_own_pool(spark: SparkSession) -> None:
     label = JobLabel(spark, "merge /t")
-    assert list(run_tasks(label, [Told()], "2 groups")) == [("indextables: merge /t: 2 groups", "indextables")]
+    assert list(run_tasks(label, [Told()], "2 groups")) == [
+        ("indextables: merge /t: 2 groups", "indextables")
+    ]
     label.progress(2, 8, "groups")
     ((description, _),) = run_tasks(label, [Told()], "2 groups")
     assert description == "indextables: merge /t: 2 groups, 2 of 8 groups done"
@@ -178,7 +188,9 @@ def test_jobs_are_named_and_have_their_own_pool(spark: SparkSession) -> None:
 
 
 def test_results_come_before_the_error(spark: SparkSession) -> None:
-    results = run_tasks(JobLabel(spark, "merge /t"), [Told(), Told(), Told(), Told(), Told(fails=True)], "5 groups")
+    results = run_tasks(
+        JobLabel(spark, "merge /t"), [Told(), Told(), Told(), Told(), Told(fails=True)], "5 groups"
+    )
     got = []
     with pytest.raises(Exception, match="this one fails"):
         for result in results:

@@ -1,4 +1,6 @@
-"""Writing DataFrames: modes, partitions, schema checks, exactly-once, and nothing left behind by failures."""
+"""Writing DataFrames: modes, partitions, schema checks, exactly-once, and nothing left behind by
+failures.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def path(tmp_path: Path) -> str:
 
 @pytest.fixture
 def rows(spark: SparkSession) -> DataFrame:
-    return spark.range(100).selectExpr("id", "cast(id % 3 as int) as day", "concat('line ', id) as message")
+    return spark.range(100).selectExpr(
+        "id", "cast(id % 3 as int) as day", "concat('line ', id) as message"
+    )
 
 
 TEXT = {"indexing.typemap.message": "text"}
@@ -39,8 +43,12 @@ def live_splits(path: str) -> set[str]:
     return set(Table.open(path).files()["path"].to_pylist())
 
 
-def test_the_table_is_created_with_its_layout(spark: SparkSession, path: str, rows: DataFrame) -> None:
-    version = its.write(rows, path, partition_by="day", options={"indexing.typemap.message": "text"})
+def test_the_table_is_created_with_its_layout(
+    spark: SparkSession, path: str, rows: DataFrame
+) -> None:
+    version = its.write(
+        rows, path, partition_by="day", options={"indexing.typemap.message": "text"}
+    )
     table = Table.open(path)
     assert version == table.version == 1
     assert table.partition_columns == ["day"]
@@ -49,7 +57,9 @@ def test_the_table_is_created_with_its_layout(spark: SparkSession, path: str, ro
     assert_same_rows(its.table(spark, path), rows)
 
 
-def test_arguments_name_the_columns_that_are_searched_by_words_and_parts(path: str, rows: DataFrame) -> None:
+def test_arguments_name_the_columns_that_are_searched_by_words_and_parts(
+    path: str, rows: DataFrame
+) -> None:
     its.write(rows, path, text=["message"], substring=["message"])
     its.write(rows, path, text=["message"])
     table = Table.open(path)
@@ -82,14 +92,19 @@ def test_modes(spark: SparkSession, path: str, rows: DataFrame) -> None:
         its.write(rows, path, mode="upsert")
 
 
-def test_a_part_is_replaced_by_condition_or_by_partition(spark: SparkSession, path: str, rows: DataFrame) -> None:
+def test_a_part_is_replaced_by_condition_or_by_partition(
+    spark: SparkSession, path: str, rows: DataFrame
+) -> None:
     its.write(rows, path, partition_by=["day"])
     new = rows.where("day = 1").withColumn("message", f.lit("new"))
     its.write(new.limit(2), path, mode="overwrite", replace_where="day = 1")
     counts = {r["day"]: r["count"] for r in its.table(spark, path).groupBy("day").count().collect()}
     assert counts == {0: 34, 1: 2, 2: 33}
     its.write(
-        new.selectExpr("id", "2 as day", "message").limit(1), path, mode="overwrite", dynamic_partition_overwrite=True
+        new.selectExpr("id", "2 as day", "message").limit(1),
+        path,
+        mode="overwrite",
+        dynamic_partition_overwrite=True,
     )
     counts = {r["day"]: r["count"] for r in its.table(spark, path).groupBy("day").count().collect()}
     assert counts == {0: 34, 1: 2, 2: 1}
@@ -117,7 +132,9 @@ def test_columns_are_added_when_asked(spark: SparkSession, path: str, rows: Data
     assert frame.where("added is null").count() == 100
 
 
-def test_columns_are_matched_by_name_without_case(spark: SparkSession, path: str, rows: DataFrame) -> None:
+def test_columns_are_matched_by_name_without_case(
+    spark: SparkSession, path: str, rows: DataFrame
+) -> None:
     its.write(rows, path)
     its.write(rows.selectExpr("MESSAGE as Message", "ID", "day"), path)
     assert its.table(spark, path).columns == ["id", "day", "message"]
@@ -152,7 +169,9 @@ def test_large_tasks_write_several_splits(path: str, spark: SparkSession) -> Non
     assert rows_of(its.table(spark, path).selectExpr("count(distinct id)")) == [("5000",)]
 
 
-def test_an_empty_frame_makes_an_empty_table(spark: SparkSession, path: str, rows: DataFrame) -> None:
+def test_an_empty_frame_makes_an_empty_table(
+    spark: SparkSession, path: str, rows: DataFrame
+) -> None:
     its.write(rows.where("false"), path, partition_by="day")
     assert its.table(spark, path).collect() == []
     its.write(rows, path)
@@ -165,7 +184,10 @@ def test_the_commit_says_who_wrote_what(spark: SparkSession, path: str, rows: Da
     newest = Table.open(path).history(limit=1).to_pylist()[0]
     assert newest["operation"] == "WRITE"
     assert json.loads(newest["user_metadata"]) == {"job": "nightly"}
-    assert json.loads(newest["operation_parameters"])["sparkApplicationId"] == spark.sparkContext.applicationId
+    assert (
+        json.loads(newest["operation_parameters"])["sparkApplicationId"]
+        == spark.sparkContext.applicationId
+    )
     assert json.loads(newest["operation_metrics"])["numAddedRecords"] == 100
 
 
@@ -193,15 +215,23 @@ def test_only_a_data_frame_is_written(path: str) -> None:
 
 
 def test_a_job_that_fails_commits_nothing(spark: SparkSession, path: str, rows: DataFrame) -> None:
-    """Its tasks clean up after themselves; one that Spark had not stopped yet may leave a split that no log names."""
-    broken = rows.repartition(4).withColumn("id", f.expr("if(id = 50, raise_error('broken row'), id)").cast("long"))
+    """Its tasks clean up after themselves; one that Spark had not stopped yet may leave a split
+    that no log names.
+    """
+    broken = rows.repartition(4).withColumn(
+        "id", f.expr("if(id = 50, raise_error('broken row'), id)").cast("long")
+    )
     with pytest.raises(Exception, match="broken row"):
         its.write(broken, path)
     assert not (Path(path) / "_transaction_log").exists()
 
 
-def test_rows_that_cannot_be_stored_are_refused_as_our_error(path: str, spark: SparkSession) -> None:
-    table = Table.create(path, schema=pa.schema([pa.field("a", pa.int64(), nullable=False), ("b", pa.int32())]))
+def test_rows_that_cannot_be_stored_are_refused_as_our_error(
+    path: str, spark: SparkSession
+) -> None:
+    table = Table.create(
+        path, schema=pa.schema([pa.field("a", pa.int64(), nullable=False), ("b", pa.int32())])
+    )
     frame = spark.sql("select id as a, 1 as b from range(10) union all select null, 2")
     with pytest.raises(InvalidInputError, match=r"'a' holds 1 null"):
         its.write(frame, path)
@@ -209,7 +239,9 @@ def test_rows_that_cannot_be_stored_are_refused_as_our_error(path: str, spark: S
     assert table.refresh().version == 0
 
 
-def test_settings_of_the_session_reach_the_writer(spark: SparkSession, path: str, rows: DataFrame) -> None:
+def test_settings_of_the_session_reach_the_writer(
+    spark: SparkSession, path: str, rows: DataFrame
+) -> None:
     spark.conf.set("spark.indextables.indexing.typemap.message", "text")
     spark.conf.set("spark.indextables.write.maxRowsPerSplit", "40")
     try:
@@ -232,7 +264,9 @@ def test_the_table_is_stronger_than_a_default_and_weaker_than_the_session(
         return len(live_splits(path)) - before
 
     # The type of a column belongs to the table, the size of a split to whoever writes.
-    Table.create(path, schema=pa.schema([("id", pa.int64()), ("message", pa.string())]), options=TEXT)
+    Table.create(
+        path, schema=pa.schema([("id", pa.int64()), ("message", pa.string())]), options=TEXT
+    )
     rows = rows.select("id", "message")
     key = "spark.indextables.write.maxRowsPerSplit"
     assert splits_written() == 1
@@ -250,7 +284,9 @@ def test_the_table_is_stronger_than_a_default_and_weaker_than_the_session(
     assert Table.open(path).count(query="message:77") == 5
 
 
-def test_a_column_that_a_write_adds_is_indexed_as_the_write_says(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_column_that_a_write_adds_is_indexed_as_the_write_says(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     path = str(tmp_path / "t")
     its.write(spark.sql("select 1L as id"), path)
     wider = spark.sql("select 2L as id, 'a gateway timeout' as note")
@@ -267,7 +303,10 @@ WRONG_INDEX: dict[str, tuple[dict[str, str], str]] = {
 WRITES: dict[str, Callable[[DataFrame, str, dict[str, str]], Any]] = {
     "write": lambda df, path, options: its.write(df, path, partition_by="day", options=options),
     "source": lambda df, path, options: (
-        df.write.format("indextables").mode("append").options(partitionColumns="day", **options).save(path)
+        df.write.format("indextables")
+        .mode("append")
+        .options(partitionColumns="day", **options)
+        .save(path)
     ),
 }
 

@@ -77,7 +77,9 @@ def aggregate(spec: dict[str, Any], rows: list[Row] = ROWS) -> list[Row]:
 
 def same(one: Any, other: Any) -> bool:
     """Equal, or a sum that was added up in another order."""
-    return bool(one == pytest.approx(other, nan_ok=True) if isinstance(one, float) else one == other)
+    return bool(
+        one == pytest.approx(other, nan_ok=True) if isinstance(one, float) else one == other
+    )
 
 
 def values(name: str, rows: list[Row] = ROWS) -> list[Any]:

@@ -17,7 +17,12 @@ def stop_number_of(number: int) -> bytes:
 
 
 def bundle(
-    folder: Path, path: Path, *, magic: int = 403_881_646, version: int = 1, hotcache: bytes | None = None
+    folder: Path,
+    path: Path,
+    *,
+    magic: int = 403_881_646,
+    version: int = 1,
+    hotcache: bytes | None = None,
 ) -> Path:
     """Pack an index folder the way other engines do."""
     data, files = b"", {}
@@ -26,5 +31,7 @@ def bundle(
         data += file.read_bytes()
     directory = struct.pack("<II", magic, version) + json.dumps({"files": files}).encode()
     hot = (folder / "meta.json").read_bytes() if hotcache is None else hotcache
-    path.write_bytes(data + directory + struct.pack("<I", len(directory)) + hot + struct.pack("<I", len(hot)))
+    path.write_bytes(
+        data + directory + struct.pack("<I", len(directory)) + hot + struct.pack("<I", len(hot))
+    )
     return path

@@ -25,7 +25,9 @@ Costs = dict[str, int]
 
 
 class _Counts:
-    """Calls of Python functions, and files that Python opened. A hook of the interpreter can never be taken off again."""
+    """Calls of Python functions, and files that Python opened. A hook of the interpreter can never
+    be taken off again.
+    """
 
     def __init__(self) -> None:
         self.active = False

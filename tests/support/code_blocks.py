@@ -1,4 +1,5 @@
-"""Runs the code blocks of a document as a reader would: in order, in one folder, each with what the ones before it left.
+"""Runs the code blocks of a document as a reader would: in order, in one folder, each with what the
+ones before it left.
 
 | block | runs as |
 |---|---|
@@ -7,11 +8,11 @@
 | bash | a shell that stops at the first failure; `indextables` is on its path |
 | text, console | what a reader sees; not run |
 
-A line `#> text` (`# > text`, as formatters have it) after a line of Python or shell is a line of what is printed, and is
-compared; `...` in it stands for anything.
+A line `#> text` (`# > text`, as formatters have it) after a line of Python or shell is a line of
+what is printed, and is compared; `...` in it stands for anything.
 
-The cells of a notebook hold what they showed when `python -m tools.notebooks` ran them: the same words and the same rows
-must come out again, whatever the times, sizes and names of files are today.
+The cells of a notebook hold what they showed when `python -m tools.notebooks` ran them: the same
+words and the same rows must come out again, whatever the times, sizes and names of files are today.
 """
 
 from __future__ import annotations
@@ -63,8 +64,14 @@ def blocks_of(page: Path) -> list[Block]:
     text = page.read_text(encoding="utf-8")
     if page.suffix == ".ipynb":
         cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
-        return [Block(page, "python", "".join(c["source"]), n + 1, tuple(c["outputs"])) for n, c in enumerate(cells)]
-    return [Block(page, m[2], _outdented(m), text.count("\n", 0, m.start()) + 1) for m in _FENCE.finditer(text)]
+        return [
+            Block(page, "python", "".join(c["source"]), n + 1, tuple(c["outputs"]))
+            for n, c in enumerate(cells)
+        ]
+    return [
+        Block(page, m[2], _outdented(m), text.count("\n", 0, m.start()) + 1)
+        for m in _FENCE.finditer(text)
+    ]
 
 
 def _outdented(match: re.Match[str]) -> str:
@@ -88,13 +95,17 @@ class PageRun:
         elif block.language == "python":
             printed = self._python(block)
         elif block.language == "sql":
-            printed = "\n".join(str(sql(statement).to_pylist()) for statement in _statements(block.text))
+            printed = "\n".join(
+                str(sql(statement).to_pylist()) for statement in _statements(block.text)
+            )
         else:
             printed = self._shell(block)
         _check_promises(block, printed)
 
     def cell(self, block: Block) -> list[dict[str, Any]]:
-        """What a notebook shows below a cell: what was printed, and the value of its last line as HTML and as text."""
+        """What a notebook shows below a cell: what was printed, and the value of its last line as
+        HTML and as text.
+        """
         *statements, last = ast.parse(re.sub(r"^%", "# %", block.text, flags=re.M)).body
         value = last.value if isinstance(last, ast.Expr) else None
         body = ast.Module(statements if value is not None else [*statements, last], type_ignores=[])
@@ -105,18 +116,31 @@ class PageRun:
                 shown = eval(compile(ast.Expression(value), str(block.page), "eval"), self._names)
         outputs: list[dict[str, Any]] = []
         if out.getvalue():
-            outputs.append({"output_type": "stream", "name": "stdout", "text": self._lines(out.getvalue())})
+            outputs.append(
+                {"output_type": "stream", "name": "stdout", "text": self._lines(out.getvalue())}
+            )
         if shown is not None:
             data = {"text/plain": self._lines(repr(shown))}
-            html = arrow_html(shown) if isinstance(shown, pa.Table) else getattr(shown, "_repr_html_", lambda: None)()
+            html = (
+                arrow_html(shown)
+                if isinstance(shown, pa.Table)
+                else getattr(shown, "_repr_html_", lambda: None)()
+            )
             data |= {"text/html": self._lines(html)} if html else {}
             outputs.append(
-                {"output_type": "execute_result", "execution_count": block.line, "metadata": {}, "data": data}
+                {
+                    "output_type": "execute_result",
+                    "execution_count": block.line,
+                    "metadata": {},
+                    "data": data,
+                }
             )
         return outputs
 
     def _lines(self, text: str) -> list[str]:
-        """The lines of a text, with paths as seen from the folder: those of another run are the same."""
+        """The lines of a text, with paths as seen from the folder: those of another run are the
+        same.
+        """
         return text.replace(f"{self._folder}/", "").splitlines(keepends=True)
 
     def _python(self, block: Block) -> str:
@@ -143,14 +167,24 @@ class PageRun:
 
 
 def comparable(outputs: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
-    """Outputs without what differs between two runs: numbers, hashes, times, and the room that they take."""
+    """Outputs without what differs between two runs: numbers, hashes, times, and the room that they
+    take.
+    """
     data = [output.get("data") or {"stream": output["text"]} for output in outputs]
-    kinds = [next(kind for kind in ("stream", "text/html", "text/plain") if kind in texts) for texts in data]
-    return [(kind, _CHANGING.sub("", "".join(texts[kind])).split()) for kind, texts in zip(kinds, data, strict=True)]
+    kinds = [
+        next(kind for kind in ("stream", "text/html", "text/plain") if kind in texts)
+        for texts in data
+    ]
+    return [
+        (kind, _CHANGING.sub("", "".join(texts[kind])).split())
+        for kind, texts in zip(kinds, data, strict=True)
+    ]
 
 
 def _statements(text: str) -> list[str]:
-    return [statement.strip() for statement in re.split(r";\s*$", text, flags=re.M) if statement.strip()]
+    return [
+        statement.strip() for statement in re.split(r";\s*$", text, flags=re.M) if statement.strip()
+    ]
 
 
 def _check_promises(block: Block, printed: str) -> None:

@@ -35,7 +35,8 @@ def new_table() -> Content:
 def grown_table() -> Content:
     """A table with a version that a cleaner can delete."""
     first = version_file.encode(
-        (CommitInfo(txn_id="first", timestamp=1), AddAction(path="first.split", size=1)), compress=False
+        (CommitInfo(txn_id="first", timestamp=1), AddAction(path="first.split", size=1)),
+        compress=False,
     )
     return {**new_table(), version_path(1): first}
 
@@ -46,7 +47,9 @@ def writer(name: str, *, attempts: int = 4, before: int = 0) -> Callable[[Store]
     def run(store: Store) -> Any:
         log = open_log(store, name, attempts=attempts)
         for n in range(before):
-            log.commit(log.newest(), Changes("WRITE", adds=[AddAction(path=f"{name}-{n}.split", size=1)]))
+            log.commit(
+                log.newest(), Changes("WRITE", adds=[AddAction(path=f"{name}-{n}.split", size=1)])
+            )
         changes = Changes("WRITE", adds=[AddAction(path=f"{name}.split", size=1)])
         return log.commit(log.newest(), changes).version
 
@@ -63,6 +66,8 @@ def check(content: Content, results: Mapping[str, Any]) -> str | None:
             return f"LOST: {name} was told version {result}"
         if isinstance(result, ConflictError) and live[path]:
             return f"GHOST: {name} was told that nothing was committed"
-        if isinstance(result, Exception) and not isinstance(result, ConflictError | CommitUnknownError):
+        if isinstance(result, Exception) and not isinstance(
+            result, ConflictError | CommitUnknownError
+        ):
             return f"{name} raised {result!r}"
     return None

@@ -19,7 +19,9 @@ SPARK_HOME = Path(pyspark.__file__).parent
 
 
 def environment() -> dict[str, str]:
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK_", "SPARK_", "PYTEST_"))}
+    clean = {
+        k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK_", "SPARK_", "PYTEST_"))
+    }
     home = java_home()
     clean |= QUICK_JVM | {
         "PYSPARK_PYTHON": sys.executable,
@@ -65,7 +67,12 @@ def server(kind: str, port: int, folder: Path, *arguments: str) -> Iterator[None
 def connect_server(folder: Path, *arguments: str) -> Iterator[str]:
     """The address of a Connect server, started with these further arguments of spark-submit."""
     port = free_port()
-    at = ["--conf", f"spark.connect.grpc.binding.port={port}", "--conf", "spark.connect.grpc.binding.address=127.0.0.1"]
+    at = [
+        "--conf",
+        f"spark.connect.grpc.binding.port={port}",
+        "--conf",
+        "spark.connect.grpc.binding.address=127.0.0.1",
+    ]
     kind = "org.apache.spark.sql.connect.service.SparkConnectServer"
     with server(kind, port, folder, *settings(folder), *arguments, *at, "spark-internal"):
         yield f"sc://127.0.0.1:{port}"

@@ -29,7 +29,13 @@ class Step:
 
 
 def rows_of(result: Any) -> Rows:
-    rows = result.collect() if isinstance(result, DataFrame) else result if isinstance(result, list) else []
+    rows = (
+        result.collect()
+        if isinstance(result, DataFrame)
+        else result
+        if isinstance(result, list)
+        else []
+    )
     return sorted((tuple(row) for row in rows), key=repr)
 
 
@@ -40,7 +46,9 @@ def run(spark: SparkSession, step: Step, names: dict[str, str]) -> None:
         return sql
 
     def act() -> Any:
-        return rows_of(spark.sql(text(step.does)) if isinstance(step.does, str) else step.does(spark))
+        return rows_of(
+            spark.sql(text(step.does)) if isinstance(step.does, str) else step.does(spark)
+        )
 
     if step.says:
         with pytest.raises(PySparkException) as raised:

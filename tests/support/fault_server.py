@@ -1,12 +1,14 @@
-"""An object store on loopback that misbehaves on demand at the HTTP level: 5xx, 409, lost answers, silence, latency.
+"""An object store on loopback that misbehaves on demand at the HTTP level: 5xx, 409, lost answers,
+silence, latency.
 
     with FaultServer() as server:
-        server.plan(HttpFault("PUT", path_contains=".json", takes_effect=True))      # written, the answer is lost
-        server.plan(HttpFault("PUT", status=503, code="SlowDown", times=3))
-        store = server.s3.open()
+        server.plan(HttpFault("PUT", path_contains=".json", takes_effect=True))      # written, the
+        answer is lost server.plan(HttpFault("PUT", status=503, code="SlowDown", times=3)) store =
+        server.s3.open()
 
-Unlike a faulty store it exercises the real client with its real retries. It runs in a thread of the test process, so a
-test sees every request and every object; other processes reach it through the same place.
+Unlike a faulty store it exercises the real client with its real retries. It runs in a thread of the
+test process, so a test sees every request and every object; other processes reach it through the
+same place.
 """
 
 from __future__ import annotations
@@ -28,15 +30,21 @@ from tests.support.xml_bucket import Answer, Request, XmlBucket, refusal
 
 _BUCKET = "tests"
 # Repeats as in life, only quicker.
-QUICK_RETRIES = {"storage.retry.baseDelayMs": "1", "storage.retry.maxDelayMs": "20", "storage.timeoutMs": "2000"}
+QUICK_RETRIES = {
+    "storage.retry.baseDelayMs": "1",
+    "storage.retry.maxDelayMs": "20",
+    "storage.timeoutMs": "2000",
+}
 
 
 class HttpFault(Struct, frozen=True):
-    """Which request fails: the `at`-th (from 1) and the `times - 1` after it, of a method, whose path holds a text.
+    """Which request fails: the `at`-th (from 1) and the `times - 1` after it, of a method, whose
+    path holds a text.
 
-    With a `status` the server answers it (and the code of S3's error); without one it cuts the connection. With
-    `takes_effect` the request is carried out first. It waits `delay_ms` before anything; `answers` says that this is
-    all that is wrong, but for a `body` that is damaged on its way and a listing that does not show the newest objects.
+    With a `status` the server answers it (and the code of S3's error); without one it cuts the
+    connection. With `takes_effect` the request is carried out first. It waits `delay_ms` before
+    anything; `answers` says that this is all that is wrong, but for a `body` that is damaged on its
+    way and a listing that does not show the newest objects.
     """
 
     method: str = ""
@@ -53,7 +61,9 @@ class HttpFault(Struct, frozen=True):
 
 
 class FaultServer:
-    """The server, up inside a `with` block. `bucket.objects`, `requests` and their `headers` may be looked at."""
+    """The server, up inside a `with` block. `bucket.objects`, `requests` and their `headers` may be
+    looked at.
+    """
 
     def __init__(self, *, latency_ms: float = 0, page_size: int = 1000) -> None:
         self.bucket = XmlBucket(page_size=page_size)
@@ -77,7 +87,10 @@ class FaultServer:
         """The bucket as Google Cloud Storage; the key says that no token needs to be fetched."""
         key = {"gcs_base_url": f"http://127.0.0.1:{self._port}", "disable_oauth": True}
         key |= {"client_email": "", "private_key": "", "private_key_id": ""}
-        options = {"gcp.serviceAccountKey": json.dumps(key), "gcp.endpoint": f"http://127.0.0.1:{self._port}"}
+        options = {
+            "gcp.serviceAccountKey": json.dumps(key),
+            "gcp.endpoint": f"http://127.0.0.1:{self._port}",
+        }
         return StorePlace(f"gs://{_BUCKET}", {**options, **QUICK_RETRIES})
 
     def plan(self, *faults: HttpFault) -> None:
@@ -101,7 +114,9 @@ class FaultServer:
             raise RuntimeError("the fault server did not start")
         return self
 
-    def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
+    def __exit__(
+        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
+    ) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(30)
 
@@ -151,8 +166,13 @@ class FaultServer:
 
 def _response(request: Request, answer: Answer, body: str = "whole") -> web.StreamResponse:
     if request.method == "HEAD":
-        return web.Response(status=answer.status, headers={**answer.headers, "Content-Length": str(len(answer.body))})
-    return web.Response(status=answer.status, body=_damaged(answer.body, body), headers=answer.headers)
+        return web.Response(
+            status=answer.status,
+            headers={**answer.headers, "Content-Length": str(len(answer.body))},
+        )
+    return web.Response(
+        status=answer.status, body=_damaged(answer.body, body), headers=answer.headers
+    )
 
 
 def _damaged(data: bytes, how: str) -> bytes:

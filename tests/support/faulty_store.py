@@ -1,11 +1,13 @@
-"""A store that fails on demand: the k-th call of a verb, before or after it took effect, or with a lying answer.
+"""A store that fails on demand: the k-th call of a verb, before or after it took effect, or with a
+lying answer.
 
     store = FaultyStore(inner, [Fault("put_if_absent", at=2, effect=Effect.LOST)])
 
-Without faults and latency it is the store inside. `store.calls` holds what was called, so that a test can first count
-the calls of an operation and then let each of them fail in turn.
+Without faults and latency it is the store inside. `store.calls` holds what was called, so that a
+test can first count the calls of an operation and then let each of them fail in turn.
 
-Other stores around a store count what a verb costs (`CountingStore`) and log every request (`LoggingStore`).
+Other stores around a store count what a verb costs (`CountingStore`) and log every request
+(`LoggingStore`).
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ log = logging.getLogger(__name__)
 
 
 class StoreWrapper:
-    """Passes everything on to the store inside. A wrapper overrides what it has something to say about."""
+    """Passes everything on to the store inside. A wrapper overrides what it has something to say
+    about.
+    """
 
     def __init__(self, inner: Store) -> None:
         self.inner = inner
@@ -87,7 +91,9 @@ class StoreWrapper:
 
 
 class Costs(Struct):
-    """What was asked of a store: calls by verb, bytes both ways, objects listed and named for deletion."""
+    """What was asked of a store: calls by verb, bytes both ways, objects listed and named for
+    deletion.
+    """
 
     requests: Counter[str] = field(default_factory=Counter)
     bytes_read: int = 0
@@ -260,7 +266,9 @@ T = TypeVar("T")
 
 
 class Effect(Enum):
-    """What happens to the call. The last four are for `put_if_absent` alone, whose answer can mislead."""
+    """What happens to the call. The last four are for `put_if_absent` alone, whose answer can
+    mislead.
+    """
 
     FAIL_BEFORE = "the error is raised, nothing happened"
     FAIL_AFTER = "the error is raised though the call took effect; a listing breaks off midway"
@@ -283,9 +291,11 @@ def _unavailable() -> Exception:
 
 
 class Fault(Struct, frozen=True):
-    """Which call fails, and how: the `at`-th (from 1) of a verb, or of any, whose path holds `path_contains`.
+    """Which call fails, and how: the `at`-th (from 1) of a verb, or of any, whose path holds
+    `path_contains`.
 
-    `times` more than 1 lets the calls after it fail too. A listing that breaks off shows `entries` objects first.
+    `times` more than 1 lets the calls after it fail too. A listing that breaks off shows `entries`
+    objects first.
     """
 
     verb: str | None = None
@@ -298,7 +308,9 @@ class Fault(Struct, frozen=True):
 
 
 class FaultyStore(StoreWrapper):
-    """See the module. `sleep` and `latency_ms` delay every call; `off()` makes it transparent from then on."""
+    """See the module. `sleep` and `latency_ms` delay every call; `off()` makes it transparent from
+    then on.
+    """
 
     def __init__(
         self,
@@ -360,7 +372,9 @@ class FaultyStore(StoreWrapper):
         listing = self.inner.list(prefix, start_after=start_after)
         if fault is None:
             return listing
-        return _broken(listing, fault.entries if fault.effect is Effect.FAIL_AFTER else 0, fault.error)
+        return _broken(
+            listing, fault.entries if fault.effect is Effect.FAIL_AFTER else 0, fault.error
+        )
 
     def delete(self, paths: Iterable[str | ObjectInfo]) -> None:
         """`delete`, or the fault planned for it."""
@@ -396,7 +410,9 @@ class FaultyStore(StoreWrapper):
         return hit
 
 
-def _broken(listing: Iterator[ObjectInfo], entries: int, error: Callable[[], BaseException]) -> Iterator[ObjectInfo]:
+def _broken(
+    listing: Iterator[ObjectInfo], entries: int, error: Callable[[], BaseException]
+) -> Iterator[ObjectInfo]:
     for _, info in zip(range(entries), listing, strict=False):
         yield info
     raise error()

@@ -25,7 +25,9 @@ OPTIONS: dict[str, Any] = {
 CLEAR_ERRORS = {"missing_split", "version_not_found", "not_found"}
 
 
-def start(place: StorePlace, role: str, seconds: float, number: int, *, warm: bool = True) -> subprocess.Popen[str]:
+def start(
+    place: StorePlace, role: str, seconds: float, number: int, *, warm: bool = True
+) -> subprocess.Popen[str]:
     """A process that plays a role; it waits for the word."""
     told = [role, place.url, json.dumps({**place.options, **OPTIONS}), str(seconds), str(number)]
     told += [] if warm else ["cold"]

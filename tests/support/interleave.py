@@ -1,22 +1,25 @@
 """Every schedule of a few actors over one store, driving the real code.
 
-An actor is a function of a store. It runs in a greenlet that hands over at each storage call, so nothing sleeps and no
-thread runs: the explorer decides whose call happens next and how it ends (rightly, or with one of the faults a real store
-has). What an actor does depends only on the answers it has seen, so a state is the store's content, the faults left, and
-every actor's answers; states are remembered, and a failing schedule replays exactly.
+An actor is a function of a store. It runs in a greenlet that hands over at each storage call, so
+nothing sleeps and no thread runs: the explorer decides whose call happens next and how it ends
+(rightly, or with one of the faults a real store has). What an actor does depends only on the
+answers it has seen, so a state is the store's content, the faults left, and every actor's answers;
+states are remembered, and a failing schedule replays exactly.
 
-Of schedules that differ only in the order of calls that commute, one is run. Two calls commute if neither order gives
-another answer or another content. A set of actors is enough to go on with if no call
-that the others may still make fails to commute with the next calls of the set: whatever schedule begins with calls of the
-others, the first call of the set in it could have come before them, with the same answers to all and the same content in
-the end. Schedules end, so by trying the calls of such a set alone no end is lost (it is what the literature calls a
-persistent set).
+Of schedules that differ only in the order of calls that commute, one is run. Two calls commute if
+neither order gives another answer or another content. A set of actors is enough to go on with if no
+call that the others may still make fails to commute with the next calls of the set: whatever
+schedule begins with calls of the others, the first call of the set in it could have come before
+them, with the same answers to all and the same content in the end. Schedules end, so by trying the
+calls of such a set alone no end is lost (it is what the literature calls a persistent set).
 
-What an actor may still make is not known before it was seen. It is taken for what was seen of it so far, and every choice
-is looked at again when more was seen, until all choices stand with all that was seen. That is enough: were there a schedule
-with a call that a choice did not reckon with, take the first such call in the shortest such schedule. All before it commutes
-with the calls chosen, so it also comes after them, in a schedule that has less to go and was tried; so it was seen.
-Faults change nothing in this: what they cost is the same in every order, and a call can always end without one.
+What an actor may still make is not known before it was seen. It is taken for what was seen of it so
+far, and every choice is looked at again when more was seen, until all choices stand with all that
+was seen. That is enough: were there a schedule with a call that a choice did not reckon with, take
+the first such call in the shortest such schedule. All before it commutes with the calls chosen, so
+it also comes after them, in a schedule that has less to go and was tried; so it was seen. Faults
+change nothing in this: what they cost is the same in every order, and a call can always end without
+one.
 """
 
 from __future__ import annotations
@@ -145,14 +148,17 @@ class _Stories:
         return self._steps[story]
 
     def continued(self, story: int, answer: Any) -> int:
-        """The story after one more answer. Stories that end with the same result are one: nothing else is left of them."""
+        """The story after one more answer. Stories that end with the same result are one: nothing
+        else is left of them.
+        """
         key = (story, answer)
         if key not in self._next:
             further = len(self._told)
             self._told.append((*self._told[story], answer))
             self._before.append(story)
             self.futures.append(0)
-            # Whoever waits for this very answer is told it; only for a second one is the actor run from its start again.
+            # Whoever waits for this very answer is told it; only for a second one is the actor run
+            # from its start again.
             if waiting := self._paused.pop(story, None):
                 self._go_on(waiting, further, (answer,))
             else:
@@ -189,7 +195,8 @@ class _Contents:
         if key not in self._outcomes:
             store = self._held[number]
             self._outcomes[key] = [
-                (number if after is store else self.number(after), *rest) for after, *rest in outcomes(store, call)
+                (number if after is store else self.number(after), *rest)
+                for after, *rest in outcomes(store, call)
             ]
         return self._outcomes[key]
 
@@ -221,7 +228,9 @@ class _Choice(Struct):
 class _Schedules:
     """The states that were seen and those still to go on from."""
 
-    def __init__(self, actors: Mapping[str, Actor], start: Content, faults: int, private: Private | None) -> None:
+    def __init__(
+        self, actors: Mapping[str, Actor], start: Content, faults: int, private: Private | None
+    ) -> None:
         self.footprints = Footprints()
         self.stories = [_Stories(name, actor, self.footprints) for name, actor in actors.items()]
         self.contents = _Contents()
@@ -242,7 +251,11 @@ class _Schedules:
         able = _able(steps)
         store = self.contents[state[0]]
         if self._private is not None:
-            results = {s.name: step.result for s, step in zip(self.stories, steps, strict=True) if step.call is None}
+            results = {
+                s.name: step.result
+                for s, step in zip(self.stories, steps, strict=True)
+                if step.call is None
+            }
             for i in able:
                 call = steps[i].call
                 if call is not None and self._private(self.stories[i].name, call, store, results):
@@ -254,7 +267,13 @@ class _Schedules:
             self._choices.append(_Choice(state, schedule, chosen))
         return chosen
 
-    def expand(self, state: _State, schedule: tuple[Any, ...], steps: Sequence[_Step], chosen: Iterable[int]) -> None:
+    def expand(
+        self,
+        state: _State,
+        schedule: tuple[Any, ...],
+        steps: Sequence[_Step],
+        chosen: Iterable[int],
+    ) -> None:
         """Every way in which the next call of each of some actors ends."""
         content, left, told = state
         for i in chosen:
@@ -263,13 +282,19 @@ class _Schedules:
             for number, answer, cost, note in self.contents.outcomes(content, call):
                 if cost > left:
                     continue
-                further = (number, left - cost, (*told[:i], self.stories[i].continued(told[i], answer), *told[i + 1 :]))
+                further = (
+                    number,
+                    left - cost,
+                    (*told[:i], self.stories[i].continued(told[i], answer), *told[i + 1 :]),
+                )
                 if further not in self.seen:
                     self.seen.add(further)
                     self.stack.append((further, (schedule, self.stories[i].name, call, note)))
 
     def look_again(self) -> None:
-        """Where more was seen of the actors left out than was reckoned with, those in the way of the chosen go on too."""
+        """Where more was seen of the actors left out than was reckoned with, those in the way of
+        the chosen go on too.
+        """
         kept = []
         for choice in self._choices:
             steps = self.steps(choice.state)
@@ -285,7 +310,9 @@ class _Schedules:
         store = self.contents[content]
         futures = [story.futures[at] for story, at in zip(self.stories, told, strict=True)]
         calls = [step.call for step in steps]
-        return [0 if call is None else self.footprints.obstacles(content, store, call) for call in calls], futures
+        return [
+            0 if call is None else self.footprints.obstacles(content, store, call) for call in calls
+        ], futures
 
 
 def _able(steps: Sequence[_Step]) -> list[int]:
@@ -303,13 +330,15 @@ def explore(
     private: Private | None = None,
     every_order: bool = False,
 ) -> Exploration:
-    """Run every schedule; `check` gets the final content and each actor's result (or the exception it raised).
+    """Run every schedule; `check` gets the final content and each actor's result (or the exception
+    it raised).
 
-    Of schedules that differ only in the order of calls that commute one is run (above it is said why none is missed),
-    unless it is to be `every_order`. `private` leaves out more that differ in nothing else: it names the calls that no other
-    actor could tell from their happening earlier or later, given the content and who has finished with which result, and
-    which are carried out at once. Nothing proves it right, so it is for what would not end without it. Results are told apart
-    by their type and what `repr` says of them.
+    Of schedules that differ only in the order of calls that commute one is run (above it is said
+    why none is missed), unless it is to be `every_order`. `private` leaves out more that differ in
+    nothing else: it names the calls that no other actor could tell from their happening earlier or
+    later, given the content and who has finished with which result, and which are carried out at
+    once. Nothing proves it right, so it is for what would not end without it. Results are told
+    apart by their type and what `repr` says of them.
     """
     found = Exploration()
     search = _Schedules(actors, start, faults, private)
@@ -318,7 +347,10 @@ def explore(
         steps = search.steps(state)
         if all(step.call is None for step in steps):
             found.ends += 1
-            why = check(search.contents[state[0]], dict(zip(actors, (step.result for step in steps), strict=True)))
+            why = check(
+                search.contents[state[0]],
+                dict(zip(actors, (step.result for step in steps), strict=True)),
+            )
             if why:
                 found.violations.append(Violation(why, tuple(_written(schedule))))
                 if stop_at_first:
@@ -366,7 +398,9 @@ class _Run:
             return _Step(None, error)
 
     def _hand_over(self, call: Call) -> Any:
-        if self._left:  # what the actor would still clean up on its way out is not part of the schedule
+        if (
+            self._left
+        ):  # what the actor would still clean up on its way out is not part of the schedule
             raise greenlet.GreenletExit
         try:
             return self._explorer.switch(_Step(call))
@@ -376,7 +410,9 @@ class _Run:
 
 
 def outcomes(store: dict[str, bytes], call: Call) -> list[tuple[dict[str, bytes], Any, int, str]]:
-    """Every way a call can end: the content after it, the answer, what it costs of the fault budget, a note."""
+    """Every way a call can end: the content after it, the answer, what it costs of the fault
+    budget, a note.
+    """
     verb, path, *rest = call
     if verb == "get":
         return [(store, store.get(path), 0, "")]
@@ -404,12 +440,15 @@ def outcomes(store: dict[str, bytes], call: Call) -> list[tuple[dict[str, bytes]
 
 def _listed(store: Content, prefix: str, start_after: str | None) -> tuple[ObjectInfo, ...]:
     folder = prefix.rstrip("/") + "/" if prefix else ""
-    chosen = sorted(p for p in store if p.startswith(folder) and (start_after is None or p > start_after))
+    chosen = sorted(
+        p for p in store if p.startswith(folder) and (start_after is None or p > start_after)
+    )
     return tuple(_info(path, store[path]) for path in chosen)
 
 
 def _info(path: str, data: bytes) -> ObjectInfo:
-    # The time stands for identity here: another content is another file. An empty one tells what time it is.
+    # The time stands for identity here: another content is another file. An empty one tells what
+    # time it is.
     return ObjectInfo(path, len(data), NOW_MS - (1 + zlib.crc32(data) % _MINUTES_MS if data else 0))
 
 
@@ -421,14 +460,19 @@ def _shown(call: Call) -> str:
 
 
 def commute(one: Call, other: Call, content: Container[str]) -> bool:
-    """Whether the order of two calls of different actors cannot be told, as long as what they look at is as it is here.
+    """Whether the order of two calls of different actors cannot be told, as long as what they look
+    at is as it is here.
 
-    Whoever changes that fails to commute as well and is found first. So what would create a file that is there, or delete
-    one that is not, is nothing but a look.
+    Whoever changes that fails to commute as well and is found first. So what would create a file
+    that is there, or delete one that is not, is nothing but a look.
     """
     if one[0] == "list" or other[0] == "list":
         single, listing = (other, one) if one[0] == "list" else (one, other)
-        return single[0] == "list" or not _changes(single, content) or not _covers(listing, str(single[1]))
+        return (
+            single[0] == "list"
+            or not _changes(single, content)
+            or not _covers(listing, str(single[1]))
+        )
     if one[1] != other[1] or one[0] == other[0] == "delete":
         return True
     # Where neither changes anything here, neither makes the other change something.
@@ -449,7 +493,9 @@ def _covers(listing: Call, path: str) -> bool:
 
 
 class Footprints:
-    """The calls that were seen, each a bit of a number: a set of calls is a number, whatever data they write."""
+    """The calls that were seen, each a bit of a number: a set of calls is a number, whatever data
+    they write.
+    """
 
     def __init__(self) -> None:
         self._calls: list[Call] = []
@@ -477,8 +523,9 @@ class Footprints:
 
 
 def enough(obstacles: Sequence[int], futures: Sequence[int], begin: Sequence[int]) -> list[int]:
-    """The actors that have to go on if those in `begin` do, given what is in the way of the next call of each, and what each
-    may still call."""
+    """The actors that have to go on if those in `begin` do, given what is in the way of the next
+    call of each, and what each may still call.
+    """
     chosen = list(begin)
     for member in chosen:  # which grows meanwhile
         hindered = obstacles[member]

@@ -14,7 +14,9 @@ _LONGEST_S = 60
 
 
 def rotate(log: Path, modes: Sequence[str], *, keep: int) -> None:
-    """Rotate a log once, in these modes, and keep up to `keep` rotated files. Its rules and its state lie next to it."""
+    """Rotate a log once, in these modes, and keep up to `keep` rotated files. Its rules and its
+    state lie next to it.
+    """
     assert LOGROTATE is not None, "logrotate is not installed (apt-get install logrotate)"
     rules = log.with_name("rotate.conf")
     user = ["su root root"] if os.getuid() == 0 else []

@@ -11,7 +11,9 @@ from indextables.model.actions import (
     UnknownAction,
 )
 
-METADATA = MetadataAction(id="t", schema_string="{}", partition_columns=("day",), configuration={"a": "b"})
+METADATA = MetadataAction(
+    id="t", schema_string="{}", partition_columns=("day",), configuration={"a": "b"}
+)
 
 OTHERS: tuple[LogAction, ...] = (
     ProtocolAction(min_reader_version=2, min_writer_version=2),

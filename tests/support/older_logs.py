@@ -1,7 +1,9 @@
-"""Tables as other writers leave them, made from a table of ours: the same splits below a log that is written by hand.
+"""Tables as other writers leave them, made from a table of ours: the same splits below a log that
+is written by hand.
 
-`older_protocol` writes the log of protocol 1, 2 or 3: version files alone. `states_alone` writes the log of an engine that
-commits by Avro states: version 0, then one state per commit, no further version files. Neither uses the package's writers.
+`older_protocol` writes the log of protocol 1, 2 or 3: version files alone. `states_alone` writes
+the log of an engine that commits by Avro states: version 0, then one state per commit, no further
+version files. Neither uses the package's writers.
 """
 
 from __future__ import annotations
@@ -20,7 +22,11 @@ from indextables.wire import version_file
 LOG = "_transaction_log"
 SchemaPlace = Literal["inline", "registry"]
 ManifestPaths = Literal["shared", "normalized", "bare"]
-_TEXT, _TEXTS, _LONG = ["null", "string"], ["null", {"type": "map", "values": "string"}], ["null", "long"]
+_TEXT, _TEXTS, _LONG = (
+    ["null", "string"],
+    ["null", {"type": "map", "values": "string"}],
+    ["null", "long"],
+)
 _OPTIONAL: dict[str, tuple[Any, int]] = {
     "stats": (_TEXT, 110),
     "minValues": (_TEXTS, 111),
@@ -48,7 +54,10 @@ _FILE_ENTRY = {
     "name": "FileEntry",
     "namespace": "io.indextables.spark.transaction.avro",
     "fields": [
-        *({"name": name, "type": kind, "field-id": number} for name, (kind, number) in _REQUIRED.items()),
+        *(
+            {"name": name, "type": kind, "field-id": number}
+            for name, (kind, number) in _REQUIRED.items()
+        ),
         *(
             {"name": name, "type": kind, "default": None, "field-id": number}
             for name, (kind, number) in _OPTIONAL.items()
@@ -58,7 +67,10 @@ _FILE_ENTRY = {
 _BOUNDS = {
     "type": "record",
     "name": "PartitionBoundsItem",
-    "fields": [{"name": "min", "type": _TEXT, "default": None}, {"name": "max", "type": _TEXT, "default": None}],
+    "fields": [
+        {"name": "min", "type": _TEXT, "default": None},
+        {"name": "max", "type": _TEXT, "default": None},
+    ],
 }
 _MANIFEST = {
     "type": "record",
@@ -68,7 +80,11 @@ _MANIFEST = {
         {"name": "numEntries", "type": "long"},
         {"name": "minAddedAtVersion", "type": "long"},
         {"name": "maxAddedAtVersion", "type": "long"},
-        {"name": "partitionBounds", "type": ["null", {"type": "map", "values": _BOUNDS}], "default": None},
+        {
+            "name": "partitionBounds",
+            "type": ["null", {"type": "map", "values": _BOUNDS}],
+            "default": None,
+        },
     ],
 }
 _STATE = {
@@ -91,9 +107,16 @@ _STATE = {
 
 
 def older_protocol(
-    table: Table, root: Path, protocol: dict[str, Any] | None, *, schemas: SchemaPlace, absolute: bool = False
+    table: Table,
+    root: Path,
+    protocol: dict[str, Any] | None,
+    *,
+    schemas: SchemaPlace,
+    absolute: bool = False,
 ) -> Path:
-    """Write the splits and versions of `table` below `root` with another protocol; None leaves the protocol out."""
+    """Write the splits and versions of `table` below `root` with another protocol; None leaves the
+    protocol out.
+    """
     _copy_splits(table, root)
     lines, registry = _lines(table)
     for version, actions in enumerate(lines):
@@ -108,21 +131,36 @@ def older_protocol(
                 add = dict(line["add"])
                 if schemas == "inline":
                     add["docMappingJson"] = registry[add.pop("docMappingRef")]
-                written.append({"add": {**add, "path": f"{root}/{add['path']}" if absolute else add["path"]}})
+                written.append(
+                    {"add": {**add, "path": f"{root}/{add['path']}" if absolute else add["path"]}}
+                )
             elif "remove" in line:
                 written.append(line)
-        (root / LOG / f"{version:020d}.json").write_text("".join(json.dumps(line) + "\n" for line in written))
+        (root / LOG / f"{version:020d}.json").write_text(
+            "".join(json.dumps(line) + "\n" for line in written)
+        )
     return root
 
 
-def states_alone(table: Table, root: Path, *, paths: ManifestPaths = "shared", as_json: bool = False) -> Path:
-    """Write `table`, which only grew, as one state per append; a manifest holds what its append added."""
+def states_alone(
+    table: Table, root: Path, *, paths: ManifestPaths = "shared", as_json: bool = False
+) -> Path:
+    """Write `table`, which only grew, as one state per append; a manifest holds what its append
+    added.
+    """
     _copy_splits(table, root)
     lines, registry = _lines(table)
     log = root / LOG
     metadata = next(line["metaData"] for line in lines[0] if "metaData" in line)
     first = [
-        {"protocol": {"minReaderVersion": 4, "minWriterVersion": 4, "readerFeatures": None, "writerFeatures": None}},
+        {
+            "protocol": {
+                "minReaderVersion": 4,
+                "minWriterVersion": 4,
+                "readerFeatures": None,
+                "writerFeatures": None,
+            }
+        },
         {"metaData": {**metadata, "configuration": {}}},
     ]
     text = "".join(json.dumps(line) + "\n" for line in first).encode()
@@ -135,7 +173,11 @@ def states_alone(table: Table, root: Path, *, paths: ManifestPaths = "shared", a
         (log / folder).mkdir()
         added = [_entry(line["add"], version) for line in actions if "add" in line]
         name = f"manifest-{version:08x}.avro"
-        target = {"shared": f"manifests/{name}", "normalized": f"{folder}/{name}", "bare": f"{folder}/{name}"}[paths]
+        target = {
+            "shared": f"manifests/{name}",
+            "normalized": f"{folder}/{name}",
+            "bare": f"{folder}/{name}",
+        }[paths]
         with (log / target).open("wb") as out:
             fastavro.writer(out, fastavro.parse_schema(_FILE_ENTRY), added, codec="zstandard")
         for manifest in manifests:
@@ -206,5 +248,7 @@ def _entry(add: dict[str, Any], version: int) -> dict[str, Any]:
 
 
 def _bounds(entries: list[dict[str, Any]], columns: list[str]) -> dict[str, dict[str, str]] | None:
-    found = {column: sorted(entry["partitionValues"][column] for entry in entries) for column in columns}
+    found = {
+        column: sorted(entry["partitionValues"][column] for entry in entries) for column in columns
+    }
     return {column: {"min": texts[0], "max": texts[-1]} for column, texts in found.items()} or None

@@ -1,4 +1,6 @@
-"""A reader that knows protocol 2 and nothing newer, written from the first specification alone: no package of ours."""
+"""A reader that knows protocol 2 and nothing newer, written from the first specification alone: no
+package of ours.
+"""
 
 from __future__ import annotations
 
@@ -38,5 +40,9 @@ class OldestReader:
                 if "remove" in action:
                     self.files.pop(action["remove"]["path"], None)
         if self.protocol["minReaderVersion"] > KNOWN_VERSION:
-            raise ValueError(f"the table needs readers of version {self.protocol['minReaderVersion']}")
-        self.columns = [field["name"] for field in json.loads(self.metadata["schemaString"])["fields"]]
+            raise ValueError(
+                f"the table needs readers of version {self.protocol['minReaderVersion']}"
+            )
+        self.columns = [
+            field["name"] for field in json.loads(self.metadata["schemaString"])["fields"]
+        ]

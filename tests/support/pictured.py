@@ -1,4 +1,6 @@
-"""A table with everything that a picture can show: partitions, merges, deletions, a dropped partition, awkward names."""
+"""A table with everything that a picture can show: partitions, merges, deletions, a dropped
+partition, awkward names.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,13 @@ from indextables import Table
 LONG = "a_column_with_a_name_that_is_longer_than_any_label_has_room_for"
 TAG = "note </svg><script>alert(1)</script>"
 SCHEMA = pa.schema(
-    [("region", pa.string()), ("hour", pa.int32()), ("body", pa.string()), (LONG, pa.string()), (TAG, pa.string())]
+    [
+        ("region", pa.string()),
+        ("hour", pa.int32()),
+        ("body", pa.string()),
+        (LONG, pa.string()),
+        (TAG, pa.string()),
+    ]
 )
 
 
@@ -39,7 +47,9 @@ def rows(turn: int) -> pa.Table:
     count = 24
     return pa.table(
         {
-            "region": ["region-with-a-name-that-is-<long>" if k % 8 else None for k in range(count)],
+            "region": [
+                "region-with-a-name-that-is-<long>" if k % 8 else None for k in range(count)
+            ],
             "hour": pa.array([k % 3 for k in range(count)], pa.int32()),
             "body": [f"gateway timeout number {k}" for k in range(count)],
             LONG: ["x"] * count,

@@ -1,6 +1,8 @@
-"""Reads pages one after another in a process of its own: `python -m tests.support.read_pages PAGE...`.
+"""Reads pages one after another in a process of its own: `python -m tests.support.read_pages
+PAGE...`.
 
-For pages that start Spark: one small session serves them all, and it stays in the folder it was started in.
+For pages that start Spark: one small session serves them all, and it stays in the folder it was
+started in.
 """
 
 from __future__ import annotations
@@ -15,7 +17,11 @@ import indextables.spark as its
 from tests.support.code_blocks import RUN, PageRun, blocks_of
 from tests.support.quick_jvm import QUICK_JVM
 
-SMALL = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "1", "spark.ui.enabled": "false"}
+SMALL = {
+    "spark.driver.memory": "1g",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.ui.enabled": "false",
+}
 
 
 def main(pages: list[str]) -> None:

@@ -9,7 +9,9 @@ import pyarrow as pa
 
 from indextables import Table
 
-ROWS = pa.schema([("id", pa.int64()), ("day", pa.int32()), ("level", pa.string()), ("message", pa.string())])
+ROWS = pa.schema(
+    [("id", pa.int64()), ("day", pa.int32()), ("level", pa.string()), ("message", pa.string())]
+)
 WORDS = ("disk", "full", "timeout", "login", "failed", "retry", "host", "cache")
 TEXT = {"indexing.typemap.message": "text"}
 
@@ -38,7 +40,9 @@ def table_of(
 ) -> Table:
     """A table of some appends of consecutive ids."""
     columns = ["day"] if partitioned else []
-    table = Table.create(str(path), schema=ROWS, partition_columns=columns, options={**TEXT, **(options or {})})
+    table = Table.create(
+        str(path), schema=ROWS, partition_columns=columns, options={**TEXT, **(options or {})}
+    )
     for n in range(appends):
         table.append(rows(range(n * each, (n + 1) * each)))
     return table

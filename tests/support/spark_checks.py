@@ -1,10 +1,12 @@
-"""Statements and verbs that show what works with a version of Spark: a program for the Python that has it.
+"""Statements and verbs that show what works with a version of Spark: a program for the Python that
+has it.
 
     python -m tests.support.spark_checks results.json
 
 The file says for each check "passed", "refused: ..." or "failed: ...".
 
-What a version lacks must be refused with an error that names the version that has it: every other error is a failure.
+What a version lacks must be refused with an error that names the version that has it: every other
+error is a failure.
 """
 
 from __future__ import annotations
@@ -66,7 +68,11 @@ def ids(frame: DataFrame) -> list[int]:
 
 def load(place: Place, **options: object) -> DataFrame:
     """A read of the data source."""
-    return place.spark.read.format("indextables").options(**{k: str(v) for k, v in options.items()}).load(place.logs)
+    return (
+        place.spark.read.format("indextables")
+        .options(**{k: str(v) for k, v in options.items()})
+        .load(place.logs)
+    )
 
 
 def write_and_count(place: Place) -> int:
@@ -112,7 +118,9 @@ def replaced(place: Place) -> list[int]:
     return ids(place.spark.read.format("indextables").load(path))
 
 
-def by_sql(statement: str, *rows: tuple[Any, ...]) -> tuple[Callable[[Place], Any], list[tuple[Any, ...]]]:
+def by_sql(
+    statement: str, *rows: tuple[Any, ...]
+) -> tuple[Callable[[Place], Any], list[tuple[Any, ...]]]:
     """A statement and the rows that it answers; none are compared where none are given."""
 
     def run(place: Place) -> Any:
@@ -129,43 +137,83 @@ def checks() -> Iterator[Check]:
     yield Check(
         verbs,
         "its.search",
-        lambda p: [r["_score"] > 0 for r in its.search(p.spark, p.logs, "timeout", limit=9).collect()],
+        lambda p: [
+            r["_score"] > 0 for r in its.search(p.spark, p.logs, "timeout", limit=9).collect()
+        ],
         [True, True],
     )
-    yield Check(verbs, "its.count", lambda p: its.count(p.spark, p.logs, query="message:timeout"), 2)
-    spec = {"days": {"terms": {"field": "day"}}}
-    yield Check(verbs, "its.aggregate", lambda p: its.aggregate(p.spark, p.logs, spec).count() > 0, True)
     yield Check(
-        verbs, "its.explain", lambda p: "timeout" in str(its.explain(p.spark, p.logs, query="message:timeout")), True
+        verbs, "its.count", lambda p: its.count(p.spark, p.logs, query="message:timeout"), 2
+    )
+    spec = {"days": {"terms": {"field": "day"}}}
+    yield Check(
+        verbs, "its.aggregate", lambda p: its.aggregate(p.spark, p.logs, spec).count() > 0, True
+    )
+    yield Check(
+        verbs,
+        "its.explain",
+        lambda p: "timeout" in str(its.explain(p.spark, p.logs, query="message:timeout")),
+        True,
     )
     yield Check(
         verbs,
         "its.update",
-        lambda p: its.update(p.spark, p.logs, set={"message": "'fine'"}, where="id = 2").updated_rows,
+        lambda p: (
+            its.update(p.spark, p.logs, set={"message": "'fine'"}, where="id = 2").updated_rows
+        ),
         1,
     )
     yield Check(verbs, "its.merge_into", upsert, (1, 1))
-    yield Check(verbs, "its.delete", lambda p: its.delete(p.spark, p.logs, where="id = 4").deleted_rows, 1)
+    yield Check(
+        verbs, "its.delete", lambda p: its.delete(p.spark, p.logs, where="id = 4").deleted_rows, 1
+    )
     yield Check(verbs, "its.merge", lambda p: its.merge(p.spark, p.logs).version is not None, True)
-    yield Check(verbs, "its.purge (dry run)", lambda p: its.purge(p.spark, p.logs, dry_run=True).dry_run, True)
+    yield Check(
+        verbs,
+        "its.purge (dry run)",
+        lambda p: its.purge(p.spark, p.logs, dry_run=True).dry_run,
+        True,
+    )
     yield Check(verbs, "its.verify", lambda p: its.verify(p.spark, p.logs, full=True).healthy, True)
 
     source = "data source"
     yield Check(source, "filters", lambda p: ids(load(p).where("id > 1 AND day = 'b'")), [3])
-    yield Check(source, "query and where", lambda p: ids(load(p, query="message:timeout", where="id < 3")), [1])
-    yield Check(source, "limit and score", lambda p: load(p, query="message:timeout", limit=1, score=True).count(), 1)
-    yield Check(source, "versionAsOf", lambda p: load(p, versionAsOf=1).where("message = 'all fine'").count(), 1)
+    yield Check(
+        source,
+        "query and where",
+        lambda p: ids(load(p, query="message:timeout", where="id < 3")),
+        [1],
+    )
+    yield Check(
+        source,
+        "limit and score",
+        lambda p: load(p, query="message:timeout", limit=1, score=True).count(),
+        1,
+    )
+    yield Check(
+        source,
+        "versionAsOf",
+        lambda p: load(p, versionAsOf=1).where("message = 'all fine'").count(),
+        1,
+    )
     yield Check(
         source,
         "aggregation",
-        lambda p: sorted(tuple(r) for r in load(p, query="message:timeout").groupBy("day").count().collect()),
+        lambda p: sorted(
+            tuple(r) for r in load(p, query="message:timeout").groupBy("day").count().collect()
+        ),
         [("a", 1), ("b", 1)],
     )
     yield Check(source, "overwrite with replaceWhere", replaced, [3, 9])
     yield Check(
         source,
         "change feed",
-        lambda p: load(p, readChangeFeed="true", startingVersion=1).where("_change_type = 'insert'").count() >= 3,
+        lambda p: (
+            load(p, readChangeFeed="true", startingVersion=1)
+            .where("_change_type = 'insert'")
+            .count()
+            >= 3
+        ),
         True,
     )
 
@@ -175,8 +223,16 @@ def checks() -> Iterator[Check]:
     statement: str
     found: tuple[tuple[Any, ...], ...]
     for name, statement, found in (
-        ("TEXTSEARCH", f"SELECT id FROM {table} WHERE message TEXTSEARCH 'timeout' ORDER BY id", ((1,), (3,))),
-        ("INDEXQUERY", f"SELECT id FROM {table} WHERE message INDEXQUERY 'timeout AND again'", ((3,),)),
+        (
+            "TEXTSEARCH",
+            f"SELECT id FROM {table} WHERE message TEXTSEARCH 'timeout' ORDER BY id",
+            ((1,), (3,)),
+        ),
+        (
+            "INDEXQUERY",
+            f"SELECT id FROM {table} WHERE message INDEXQUERY 'timeout AND again'",
+            ((3,),),
+        ),
         ("all columns", f"SELECT id FROM {table} WHERE * TEXTSEARCH 'again'", ((3,),)),
         (
             "in a subquery",
@@ -198,8 +254,12 @@ def checks() -> Iterator[Check]:
         yield Check(operators, name, *by_sql(statement, *found))
 
     statements = "statements"
-    yield Check(statements, "DESCRIBE INDEXTABLES ENVIRONMENT", *by_sql("DESCRIBE INDEXTABLES ENVIRONMENT"))
-    yield Check(statements, "DESCRIBE INDEXTABLES HISTORY", *by_sql("DESCRIBE INDEXTABLES HISTORY '{logs}'"))
+    yield Check(
+        statements, "DESCRIBE INDEXTABLES ENVIRONMENT", *by_sql("DESCRIBE INDEXTABLES ENVIRONMENT")
+    )
+    yield Check(
+        statements, "DESCRIBE INDEXTABLES HISTORY", *by_sql("DESCRIBE INDEXTABLES HISTORY '{logs}'")
+    )
     yield Check(statements, "MERGE SPLITS", *by_sql("MERGE SPLITS '{logs}'"))
     yield Check(statements, "VERIFY", *by_sql("VERIFY INDEXTABLE '{logs}'"))
 
@@ -225,7 +285,11 @@ def checks() -> Iterator[Check]:
         ("SHOW PARTITIONS", "SHOW PARTITIONS t", (("day=c",),)),
         ("ALTER TABLE", "ALTER TABLE t ADD COLUMNS (n INT)", ()),
         ("CREATE TABLE AS SELECT", "CREATE TABLE u USING indextables AS SELECT id, n FROM t", ()),
-        ("CREATE OR REPLACE TABLE AS SELECT", "CREATE OR REPLACE TABLE u USING indextables AS SELECT id FROM t", ()),
+        (
+            "CREATE OR REPLACE TABLE AS SELECT",
+            "CREATE OR REPLACE TABLE u USING indextables AS SELECT id FROM t",
+            (),
+        ),
         ("DESCRIBE HISTORY", "DESCRIBE HISTORY u", ()),
         ("table_changes", "SELECT count(*) > 0 FROM table_changes('t', 1)", ((True,),)),
         ("RESTORE TABLE", "RESTORE TABLE t TO VERSION AS OF 1", ()),
@@ -236,7 +300,9 @@ def checks() -> Iterator[Check]:
     yield Check(catalog, "saveAsTable, writeTo", saved, [1, 1, 2, 3])
 
     streams = "streams"
-    yield Check(streams, "source and sink", lambda p: copy_stream(p, "copy", ignoreChanges=True), [1, 2, 3])
+    yield Check(
+        streams, "source and sink", lambda p: copy_stream(p, "copy", ignoreChanges=True), [1, 2, 3]
+    )
     yield Check(
         streams,
         "maxFilesPerTrigger",
@@ -271,7 +337,12 @@ def run() -> dict[str, Any]:
         found = {f"{check.capability}: {check.name}": outcome(check, place) for check in checks()}
         java = str(spark.sparkContext._jvm.System.getProperty("java.version"))  # type: ignore[union-attr]
         spark.stop()
-    return {"pyspark": pyspark.__version__, "python": platform.python_version(), "java": java, "checks": found}
+    return {
+        "pyspark": pyspark.__version__,
+        "python": platform.python_version(),
+        "java": java,
+        "checks": found,
+    }
 
 
 if __name__ == "__main__":

@@ -22,7 +22,9 @@ from indextables.splits.write.writer import write_splits
 WORDS = ("timeout", "from", "remote", "host", "retry", "login", "failed", "disk", "full", "cache")
 TEXT = {"message": "text"}
 SCRATCH = SplitWriterSettings(temp_directory="/dev/shm" if Path("/dev/shm").is_dir() else "")
-"""Writers that build in memory where there is such a folder: tantivy waits for the disk at every commit."""
+"""Writers that build in memory where there is such a folder: tantivy waits for the disk at every
+commit.
+"""
 
 
 def log_rows(count: int, *, seed: int = 0) -> pa.Table:
@@ -32,7 +34,9 @@ def log_rows(count: int, *, seed: int = 0) -> pa.Table:
     hosts = [None if n == 0 else f"host-{n:02d}" for n in rng.integers(0, 20, count)]
     return pa.table(
         {
-            "ts": pa.array(1_700_000_000_000_000 + np.arange(count) * 1_000_003, pa.timestamp("us", "UTC")),
+            "ts": pa.array(
+                1_700_000_000_000_000 + np.arange(count) * 1_000_003, pa.timestamp("us", "UTC")
+            ),
             "level": pa.array(np.array(["INFO", "WARN", "ERROR"])[rng.integers(0, 3, count)]),
             "host": pa.array(hosts, pa.string()),
             "message": pa.array([f"{' '.join(w)} n{i}" for i, w in enumerate(words)]),
@@ -49,7 +53,9 @@ def mapping_of(schema: pa.Schema, typemap: Mapping[str, str] = TEXT) -> DocMappi
 
 @contextmanager
 def old_splits() -> Iterator[None]:
-    """Within it, splits are written as release 0.1.0 wrote them: small row groups of one page, and no page table."""
+    """Within it, splits are written as release 0.1.0 wrote them: small row groups of one page, and
+    no page table.
+    """
     parquet = "indextables.splits.format.parquet"
     with (
         patch(f"{parquet}.ROW_GROUP_ROWS", 8_192),
@@ -73,7 +79,11 @@ def small_pages(rows: int, *, group_rows: int = 131_072) -> Iterator[None]:
 
 
 def write_file(
-    table: pa.Table, path: Path, *, typemap: Mapping[str, str] = TEXT, settings: SplitWriterSettings | None = None
+    table: pa.Table,
+    path: Path,
+    *,
+    typemap: Mapping[str, str] = TEXT,
+    settings: SplitWriterSettings | None = None,
 ) -> Path:
     """Write rows as exactly one split at a path."""
     mapping = mapping_of(table.schema, typemap)
@@ -88,7 +98,9 @@ def write_file(
 
 def open_file(path: Path, cache: SplitCache | None = None) -> SplitReader:
     """Open a local split with a cache of its own beside it."""
-    return SplitReader.open(LocalSource(path), cache=cache or SplitCache(path.parent / "cache", 1 << 30))
+    return SplitReader.open(
+        LocalSource(path), cache=cache or SplitCache(path.parent / "cache", 1 << 30)
+    )
 
 
 def term_rows(reader: SplitReader, column: str, term: str) -> list[int]:

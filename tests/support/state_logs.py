@@ -23,11 +23,15 @@ from tests.support.tables import SCHEMA, clock
 
 
 def state_log(store: Store, *, cached: bool = True, **settings: Any) -> TransactionLog:
-    """A log that neither sleeps nor shares its memory; automatic checkpoints are far off unless asked for.
+    """A log that neither sleeps nor shares its memory; automatic checkpoints are far off unless
+    asked for.
 
     Settings are given by group: checkpoint, state_write, compaction, retention, cleanup.
     """
-    groups = {"checkpoint": CheckpointSettings(interval=1000), "state_retry": StateRetrySettings(max_attempts=3)}
+    groups = {
+        "checkpoint": CheckpointSettings(interval=1000),
+        "state_retry": StateRetrySettings(max_attempts=3),
+    }
     return TransactionLog(
         LogContext(
             store,
@@ -44,7 +48,9 @@ def new_state_log(path: Path | str, *, partitioned: bool = True, **settings: Any
     """A new table and its log."""
     log = state_log(LocalStore(str(path)), **settings)
     columns = ("day",) if partitioned else ()
-    metadata = MetadataAction(id="t", schema_string=schema_to_json(SCHEMA), partition_columns=columns, created_time=0)
+    metadata = MetadataAction(
+        id="t", schema_string=schema_to_json(SCHEMA), partition_columns=columns, created_time=0
+    )
     create_table(log, metadata, exist_ok=False, engine_info="test")
     return log
 
@@ -65,7 +71,12 @@ def file(n: int, *, day: int | None = None, **fields: Any) -> AddAction:
     )
 
 
-def commit(log: TransactionLog, *adds: AddAction, removes: list[str] | None = None, operation: str = "WRITE") -> int:
+def commit(
+    log: TransactionLog,
+    *adds: AddAction,
+    removes: list[str] | None = None,
+    operation: str = "WRITE",
+) -> int:
     """Commit files; returns the version."""
     committed = log.commit(log.newest(), Changes(operation, adds=adds, removes=removes or []))
     assert committed.version is not None

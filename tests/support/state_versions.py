@@ -8,4 +8,6 @@ from indextables.log import log_files
 
 
 def states(path: Path) -> list[int]:
-    return sorted(int(p.name.removeprefix("state-v")) for p in (path / log_files.LOG).glob("state-v*"))
+    return sorted(
+        int(p.name.removeprefix("state-v")) for p in (path / log_files.LOG).glob("state-v*")
+    )

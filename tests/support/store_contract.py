@@ -1,4 +1,5 @@
-"""What every store must do, as tests. A store author inherits the class and says how an empty store is made:
+"""What every store must do, as tests. A store author inherits the class and says how an empty store
+is made:
 
 class TestMyStore(StoreContract):
     @pytest.fixture
@@ -78,7 +79,9 @@ class WritingContract:
         assert isinstance(store, Store)
         assert store.url
 
-    @pytest.mark.parametrize("data", [b"", b"x", bytes(range(256)) * 100], ids=["empty", "one", "some"])
+    @pytest.mark.parametrize(
+        "data", [b"", b"x", bytes(range(256)) * 100], ids=["empty", "one", "some"]
+    )
     def test_what_is_put_is_read(self, store: Store, data: bytes) -> None:
         store.put("folder/object", data)
         assert store.get("folder/object") == data
@@ -117,7 +120,11 @@ class WritingContract:
     def test_one_of_many_threads_creates(self, store: Store) -> None:
         for round_ in range(5):
             with ThreadPoolExecutor(8) as pool:
-                found = list(pool.map(lambda i, r=round_: store.put_if_absent(f"race/{r}", b"%d" % i), range(8)))
+                found = list(
+                    pool.map(
+                        lambda i, r=round_: store.put_if_absent(f"race/{r}", b"%d" % i), range(8)
+                    )
+                )
             assert found.count(PutOutcome.CREATED) == 1
             assert store.get(f"race/{round_}") == b"%d" % found.index(PutOutcome.CREATED)
 
@@ -126,7 +133,9 @@ class WritingContract:
     )
     def test_a_file_is_stored_as_it_is(self, store: Store, tmp_path: Path, size: int) -> None:
         source = tmp_path / "source"
-        source.write_bytes(bytes(i % 251 for i in range(1000)) * (size // 1000) + b"z" * (size % 1000))
+        source.write_bytes(
+            bytes(i % 251 for i in range(1000)) * (size // 1000) + b"z" * (size % 1000)
+        )
         store.put_file("some/file", source)
         info = store.head("some/file")
         assert info is not None
@@ -152,7 +161,11 @@ class ReadingContract:
 
     def test_head_of_what_is_not_there(self, store: Store) -> None:
         store.put("folder/object", b"x")
-        assert [store.head(p) for p in ("nothing", "folder", "folder/object/below")] == [None, None, None]
+        assert [store.head(p) for p in ("nothing", "folder", "folder/object/below")] == [
+            None,
+            None,
+            None,
+        ]
 
     def test_ranges_are_exact(self, store: Store) -> None:
         store.put("object", b"0123456789")
@@ -174,12 +187,17 @@ class ReadingContract:
         data = bytes(i % 251 for i in range(251)) * 20_000
         store.put("object", data)
         ranges = [(4_000_000, 1000), (0, 4), (2_500_000, 70_000), (len(data) - 8, 8)]
-        assert store.get_ranges("object", ranges) == [data[start : start + length] for start, length in ranges]
+        assert store.get_ranges("object", ranges) == [
+            data[start : start + length] for start, length in ranges
+        ]
 
     @pytest.mark.parametrize("start", [0, 5, 9, 10, 500])
     def test_a_range_beyond_the_end_is_an_error(self, store: Store, start: int) -> None:
         store.put("object", b"0123456789")
-        for read in (lambda: store.get_range("object", start, 11), lambda: store.get_ranges("object", [(start, 11)])):
+        for read in (
+            lambda: store.get_range("object", start, 11),
+            lambda: store.get_ranges("object", [(start, 11)]),
+        ):
             with pytest.raises(BadFileError, match="object"):
                 read()
 
@@ -198,7 +216,22 @@ class ReadingContract:
 class ListingContract:
     """A listing is complete, sorted by the bytes of the path, and starts where it is told."""
 
-    SORTED = ("a b", "a-b/x", "a.b", "a/b", "a/b-c", "a/b.c", "a/c/d", "a0", "ab", "b/c", "z", "ä", "日", "🙂")
+    SORTED = (
+        "a b",
+        "a-b/x",
+        "a.b",
+        "a/b",
+        "a/b-c",
+        "a/b.c",
+        "a/c/d",
+        "a0",
+        "ab",
+        "b/c",
+        "z",
+        "ä",
+        "日",
+        "🙂",
+    )
 
     def test_an_empty_store_lists_nothing(self, store: Store) -> None:
         assert paths(store) == paths(store, "folder") == paths(store, "a/b", "a/b/c") == []
@@ -216,7 +249,18 @@ class ListingContract:
 
     def test_start_after(self, store: Store) -> None:
         fill(store, *self.SORTED)
-        for start in (*self.SORTED, "a", "a/", "a/b/c", "a/c", "a/zz", "0", "aa", "zz", "\U0010ffff"):
+        for start in (
+            *self.SORTED,
+            "a",
+            "a/",
+            "a/b/c",
+            "a/c",
+            "a/zz",
+            "0",
+            "aa",
+            "zz",
+            "\U0010ffff",
+        ):
             after = [path for path in self.SORTED if path > start]
             assert paths(store, start_after=start) == after
             assert paths(store, "a", start) == [path for path in after if path.startswith("a/")]
@@ -304,7 +348,9 @@ class DeletingContract:
         assert paths(store) == ["folder/object"]
 
 
-class StoreContract(WritingContract, ReadingContract, ListingContract, NamesContract, DeletingContract):
+class StoreContract(
+    WritingContract, ReadingContract, ListingContract, NamesContract, DeletingContract
+):
     """All of it."""
 
     @pytest.fixture

@@ -16,7 +16,9 @@ PROCESSES = 8
 spawn = multiprocessing.get_context("spawn")
 
 
-def contend(spec: StoreSpec, me: int, rounds: int, start: Barrier, results: Queue[tuple[int, list[str]]]) -> None:
+def contend(
+    spec: StoreSpec, me: int, rounds: int, start: Barrier, results: Queue[tuple[int, list[str]]]
+) -> None:
     """One contender: tries to create the object of every round at the same moment as all others."""
     store = open_store(spec)
     answers = []
@@ -35,7 +37,9 @@ def race(place: StorePlace, rounds: int) -> None:
     start, results = spawn.Barrier(PROCESSES), spawn.Queue()
     contenders: list[SpawnProcess] = []
     for me in range(PROCESSES):
-        contenders.append(spawn.Process(target=contend, args=(place.spec, me, rounds, start, results)))
+        contenders.append(
+            spawn.Process(target=contend, args=(place.spec, me, rounds, start, results))
+        )
         contenders[-1].start()
     answers = dict(results.get(timeout=240) for _ in contenders)
     for contender in contenders:

@@ -40,21 +40,37 @@ def clock(start_ms: int = 1_700_000_000_000, step_ms: int = 1_000) -> Callable[[
 
 def log_on(store: Store, *, attempts: int = 10, cached: bool = True) -> TransactionLog:
     """A log that neither sleeps nor shares its memory with other tests."""
-    settings = LogSettings(retry=RetrySettings(max_attempts=attempts), cache=CacheSettings(enabled=cached))
+    settings = LogSettings(
+        retry=RetrySettings(max_attempts=attempts), cache=CacheSettings(enabled=cached)
+    )
     return TransactionLog(
         LogContext(
-            store, settings, cache=LogCache(1 << 26), now_ms=clock(), rng=random.Random(7), sleep=lambda seconds: None
+            store,
+            settings,
+            cache=LogCache(1 << 26),
+            now_ms=clock(),
+            rng=random.Random(7),
+            sleep=lambda seconds: None,
         )
     )
 
 
-def create_on(store: Store, *, partition_columns: tuple[str, ...] = (), attempts: int = 10) -> Table:
+def create_on(
+    store: Store, *, partition_columns: tuple[str, ...] = (), attempts: int = 10
+) -> Table:
     """A new table on any store."""
     log = log_on(store, attempts=attempts)
     metadata = MetadataAction(
-        id="table", schema_string=schema_to_json(SCHEMA), partition_columns=partition_columns, created_time=0
+        id="table",
+        schema_string=schema_to_json(SCHEMA),
+        partition_columns=partition_columns,
+        created_time=0,
     )
-    return Table(TableHandle(log, create_table(log, metadata, exist_ok=False, engine_info="test"), _options(attempts)))
+    return Table(
+        TableHandle(
+            log, create_table(log, metadata, exist_ok=False, engine_info="test"), _options(attempts)
+        )
+    )
 
 
 def open_on(store: Store, *, attempts: int = 10) -> Table:
@@ -71,7 +87,13 @@ def split(name: str, *, size: int = 100, records: int = 10, day: str | None = No
     """A split as an action."""
     partition_values: dict[str, str | None] = {} if day is None else {"day": day}
     path = f"splits/{name}.split" if day is None else f"day={day}/splits/{name}.split"
-    return AddAction(path=path, partition_values=partition_values, size=size, num_records=records, modification_time=1)
+    return AddAction(
+        path=path,
+        partition_values=partition_values,
+        size=size,
+        num_records=records,
+        modification_time=1,
+    )
 
 
 def append(table: Table, *names: str) -> int | None:

@@ -23,11 +23,15 @@ def state_of(root: Path, version: int) -> StateManifest:
 
 
 def states(root: Path) -> list[int]:
-    return sorted(int(p.name.removeprefix("state-v")) for p in (root / "_transaction_log").glob("state-v*"))
+    return sorted(
+        int(p.name.removeprefix("state-v")) for p in (root / "_transaction_log").glob("state-v*")
+    )
 
 
 def other_engine_commits(root: Path, *, files: int | None = None) -> int:
-    """What the other engine does: it reads the newest state, never a version file, and writes the next state."""
+    """What the other engine does: it reads the newest state, never a version file, and writes the
+    next state.
+    """
     before = states(root)[-1]
     state = state_of(root, before)
     if state.protocol_version > 4:
@@ -54,7 +58,11 @@ def appended_by_an_earlier_release(table: Table) -> Table:
     pointer = (root / log_files.POINTER).read_bytes()
     table.append(one_row(table))
     path = root / log_files.version_path(table.version)
-    actions = [a for a in version_file.decode(path.read_bytes(), path="v") if not isinstance(a, ProtocolAction)]
+    actions = [
+        a
+        for a in version_file.decode(path.read_bytes(), path="v")
+        if not isinstance(a, ProtocolAction)
+    ]
     path.write_bytes(version_file.encode(actions))
     for version in set(states(root)) - set(before):
         shutil.rmtree(root / log_files.state_dir(version))

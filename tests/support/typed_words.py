@@ -29,7 +29,10 @@ STARTS = [form for documented in STATEMENTS for form in (*documented.forms, docu
 def typed(rng: random.Random) -> str:
     """A statement with a few accidents, or a row of words."""
     if rng.random() < 0.5:
-        row = [rng.choice(LEADS) if rng.random() < 0.7 else "", *rng.choices(PIECES, k=rng.randint(0, 12))]
+        row = [
+            rng.choice(LEADS) if rng.random() < 0.7 else "",
+            *rng.choices(PIECES, k=rng.randint(0, 12)),
+        ]
         return rng.choice(["", " ", " "]).join(row)
     parts = rng.choice(STARTS).split(" ")
     for _ in range(rng.randint(0, 4)):
@@ -45,5 +48,7 @@ def typed(rng: random.Random) -> str:
         else:
             text = " ".join(parts)
             cut = rng.randrange(len(text) + 1)
-            parts = (text[:cut] + rng.choice(["", *PIECES]) + text[cut + rng.randint(0, 2) :]).split(" ")
+            parts = (
+                text[:cut] + rng.choice(["", *PIECES]) + text[cut + rng.randint(0, 2) :]
+            ).split(" ")
     return " ".join(parts)

@@ -1,6 +1,8 @@
-"""A bucket in memory that answers the XML requests of S3 and Google Cloud Storage, as far as our stores make them.
+"""A bucket in memory that answers the XML requests of S3 and Google Cloud Storage, as far as our
+stores make them.
 
-One request is answered at a time and nothing is awaited in between, so a conditional write is atomic.
+One request is answered at a time and nothing is awaited in between, so a conditional write is
+atomic.
 """
 
 from __future__ import annotations
@@ -50,7 +52,11 @@ class StoredObject(Struct, frozen=True):
     def headers(self) -> dict[str, str]:
         """What every answer about the object carries."""
         modified = format_datetime(self.written, usegmt=True)
-        return {"ETag": self.etag, "Last-Modified": modified, "x-goog-generation": str(self.generation)}
+        return {
+            "ETag": self.etag,
+            "Last-Modified": modified,
+            "x-goog-generation": str(self.generation),
+        }
 
 
 def refusal(status: int, code: str) -> Answer:
@@ -60,7 +66,9 @@ def refusal(status: int, code: str) -> Answer:
 
 
 class XmlBucket:
-    """The objects, by key, and the answers to requests about them. Those whose keys are `locked` cannot be deleted."""
+    """The objects, by key, and the answers to requests about them. Those whose keys are `locked`
+    cannot be deleted.
+    """
 
     def __init__(self, *, page_size: int = 1000) -> None:
         self.objects: dict[str, StoredObject] = {}
@@ -70,9 +78,15 @@ class XmlBucket:
         self._numbers = count(1)
 
     def answer(self, request: Request, *, hides: int = 0) -> Answer:
-        """Do what the request asks and say what came of it; a listing may hide so many of the newest objects."""
+        """Do what the request asks and say what came of it; a listing may hide so many of the
+        newest objects.
+        """
         if not request.key:
-            return self._delete_many(request) if request.method == "POST" else self._list(request.query, hides)
+            return (
+                self._delete_many(request)
+                if request.method == "POST"
+                else self._list(request.query, hides)
+            )
         if request.method == "PUT":
             return self._put(request)
         if request.method == "POST":
@@ -88,13 +102,16 @@ class XmlBucket:
     def _refused(self, request: Request) -> bool:
         """Whether a condition of the request, `only if absent`, does not hold."""
         only_new = (
-            request.headers.get("If-None-Match") == "*" or request.headers.get("x-goog-if-generation-match") == "0"
+            request.headers.get("If-None-Match") == "*"
+            or request.headers.get("x-goog-if-generation-match") == "0"
         )
         return only_new and request.key in self.objects
 
     def _put(self, request: Request) -> Answer:
         if "uploadId" in request.query:
-            self._uploads[request.query["uploadId"]][int(request.query["partNumber"])] = request.body
+            self._uploads[request.query["uploadId"]][int(request.query["partNumber"])] = (
+                request.body
+            )
             return Answer(200, headers={"ETag": f'"{len(request.body)}"'})
         if self._refused(request):
             return refusal(412, "PreconditionFailed")
@@ -119,11 +136,14 @@ class XmlBucket:
             self._uploads.pop(request.query["uploadId"], None)
             return Answer(204)
         found = self.objects.pop(request.key, None)
-        # S3 is asked to delete many at a time; a single deletion comes from Google's client, and Google says 404.
+        # S3 is asked to delete many at a time; a single deletion comes from Google's client, and
+        # Google says 404.
         return Answer(204) if found else refusal(404, "NoSuchKey")
 
     def _delete_many(self, request: Request) -> Answer:
-        keys = [html.unescape(key) for key in re.findall(r"<Key>(.*?)</Key>", request.body.decode())]
+        keys = [
+            html.unescape(key) for key in re.findall(r"<Key>(.*?)</Key>", request.body.decode())
+        ]
         told = ""
         for key in keys:
             name = f"<Key>{html.escape(key)}</Key>"
@@ -151,8 +171,16 @@ class XmlBucket:
     def _list(self, query: Mapping[str, str], hides: int) -> Answer:
         prefix = query.get("prefix", "")
         after = query.get("continuation-token") or query.get("start-after", "")
-        hidden = sorted(self.objects, key=lambda key: self.objects[key].generation)[-hides:] if hides else []
-        keys = sorted(key for key in self.objects if key.startswith(prefix) and key > after and key not in hidden)
+        hidden = (
+            sorted(self.objects, key=lambda key: self.objects[key].generation)[-hides:]
+            if hides
+            else []
+        )
+        keys = sorted(
+            key
+            for key in self.objects
+            if key.startswith(prefix) and key > after and key not in hidden
+        )
         page, more = keys[: self._page_size], len(keys) > self._page_size
         inner = f"<Name>b</Name><KeyCount>{len(page)}</KeyCount><IsTruncated>{str(more).lower()}</IsTruncated>"
         if more:

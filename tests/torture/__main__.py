@@ -1,4 +1,6 @@
-"""Play rounds until the time is over: `python -m tests.torture --minutes N --suite NAME --seed S [--rounds N]`."""
+"""Play rounds until the time is over: `python -m tests.torture --minutes N --suite NAME --seed S
+[--rounds N]`.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ ROUND_S = 60.0
 """The longest that one round goes on, so that the suites take turns."""
 
 
-def torture(suites: list[Suite], *, seed: int, minutes: float, rounds: int | None) -> dict[str, Tally]:
+def torture(
+    suites: list[Suite], *, seed: int, minutes: float, rounds: int | None
+) -> dict[str, Tally]:
     """Rounds of every suite by turns, with one seed after the other."""
     tallies = {suite.name: Tally() for suite in suites}
     end = time.monotonic() + minutes * 60
@@ -44,27 +48,39 @@ def shown(tallies: dict[str, Tally]) -> str:
         lines.append(f"{name}")
         lines += [f"  {what:<56} {number:>12,}" for what, number in sorted(tally.counts.items())]
         for kind in KINDS:
-            lines.append(f"  {kind.upper():<56} {sum(v.kind == kind for v in tally.violations):>12,}")
+            lines.append(
+                f"  {kind.upper():<56} {sum(v.kind == kind for v in tally.violations):>12,}"
+            )
         seeds = sorted({violation.seed for violation in tally.violations})
         if seeds:
-            lines.append(f"  again: python -m tests.torture --suite {name} --rounds 1 --seed {seeds[0]}  (of {seeds})")
+            lines.append(
+                f"  again: python -m tests.torture --suite {name} --rounds 1 --seed {seeds[0]}  (of {seeds})"
+            )
     return "\n".join(lines)
 
 
 def main() -> int:
     """The command."""
     known = all_suites()
-    parser = argparse.ArgumentParser(prog="python -m tests.torture", description="Look for ways to lose a row.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.torture", description="Look for ways to lose a row."
+    )
     parser.add_argument("--minutes", type=float, default=10.0, help="how long in all")
-    parser.add_argument("--suite", default="all", help=f"all, or some of {', '.join(known)}, with commas between")
+    parser.add_argument(
+        "--suite", default="all", help=f"all, or some of {', '.join(known)}, with commas between"
+    )
     parser.add_argument("--seed", type=int, default=1, help="the seed of the first round")
-    parser.add_argument("--rounds", type=int, default=None, help="so many rounds of each suite at most")
+    parser.add_argument(
+        "--rounds", type=int, default=None, help="so many rounds of each suite at most"
+    )
     asked = parser.parse_args()
     names = list(known) if asked.suite == "all" else asked.suite.split(",")
     unknown = [name for name in names if name not in known]
     if unknown:
         parser.error(f"no suite is called {', '.join(unknown)}: there are {', '.join(known)}")
-    tallies = torture([known[name] for name in names], seed=asked.seed, minutes=asked.minutes, rounds=asked.rounds)
+    tallies = torture(
+        [known[name] for name in names], seed=asked.seed, minutes=asked.minutes, rounds=asked.rounds
+    )
     print(shown(tallies))
     RESULTS.mkdir(parents=True, exist_ok=True)
     path = RESULTS / f"torture-{asked.suite.replace(',', '-')}-{asked.seed}.json"

@@ -1,8 +1,10 @@
-"""The actors of the torture: processes that use one table, note all they do in a journal, and stop or die at any call.
+"""The actors of the torture: processes that use one table, note all they do in a journal, and stop
+or die at any call.
 
-A journal is a file of JSON lines that outlives its process: an operation that begins (`op`), the versions it offered to
-the store and what the store said (`offer`, `put`), and how it ended (`ack`, `doubt`, `refused`). From all journals
-together `tests.torture.history` reconstructs the serial history.
+A journal is a file of JSON lines that outlives its process: an operation that begins (`op`), the
+versions it offered to the store and what the store said (`offer`, `put`), and how it ended (`ack`,
+`doubt`, `refused`). From all journals together `tests.torture.history` reconstructs the serial
+history.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ RETENTION: dict[str, Any] = {"retention.column": "ts", "retention.period": "30 d
 
 
 class Part(Struct, frozen=True):
-    """What an actor is told: its role, the table, how long, and how likely it is to stop or die at a call."""
+    """What an actor is told: its role, the table, how long, and how likely it is to stop or die at
+    a call.
+    """
 
     role: str
     url: str
@@ -60,14 +64,18 @@ class Part(Struct, frozen=True):
     stops: float = 0.0
     deaths: float = 0.0
     stop_once: str = ""
-    """`created`: stop right after a version got its name, once; `offered`: right before; `opened`: at the first put.
+    """`created`: stop right after a version got its name, once; `offered`: right before; `opened`:
+    at the first put.
 
-    `checkpointing`: right before a file of a checkpoint, or the pointer; `cleaning`: before a file of the log is deleted.
+    `checkpointing`: right before a file of a checkpoint, or the pointer; `cleaning`: before a file
+    of the log is deleted.
     """
     condition: tuple[str, int] | None = None
     """Under which condition it works (see `tests.torture.conditions`), and how bad it is."""
     remembered: int = 0
-    """So many transactions are remembered by a snapshot, where it is a bounded number: few make a flood short."""
+    """So many transactions are remembered by a snapshot, where it is a bounded number: few make a
+    flood short.
+    """
 
 
 class Journal:
@@ -106,8 +114,18 @@ class Nerves:
         if (
             (made and self._once == point)
             or (put and self._once == "opened")
-            or (put and when == "before" and self._once == "checkpointing" and any(n in path for n in _OF_CHECKPOINTS))
-            or (verb == "delete" and when == "before" and self._once == "cleaning" and path.startswith(LOG))
+            or (
+                put
+                and when == "before"
+                and self._once == "checkpointing"
+                and any(n in path for n in _OF_CHECKPOINTS)
+            )
+            or (
+                verb == "delete"
+                and when == "before"
+                and self._once == "cleaning"
+                and path.startswith(LOG)
+            )
         ):
             self._once = ""
             self._stop(verb, path, when)
@@ -125,7 +143,9 @@ class Nerves:
 
 
 def tap(journal: Journal, nerves: Nerves) -> None:
-    """Let every store of this process tell what it is asked to create, and its user stop or die around each call."""
+    """Let every store of this process tell what it is asked to create, and its user stop or die
+    around each call.
+    """
     for cls in (LocalStore, RemoteStore):
         for verb in ("get", "head", "put", "put_file", "delete", "put_if_absent"):
             setattr(cls, verb, _tapped(getattr(cls, verb), verb, journal, nerves))
@@ -139,7 +159,9 @@ def tap(journal: Journal, nerves: Nerves) -> None:
     delete.plan = plan  # a deletion takes the rows of the version that it read: those that others append meanwhile stay
 
 
-def _tapped(call: Callable[..., Any], verb: str, journal: Journal, nerves: Nerves) -> Callable[..., Any]:
+def _tapped(
+    call: Callable[..., Any], verb: str, journal: Journal, nerves: Nerves
+) -> Callable[..., Any]:
     @wraps(call)
     def tapped(store: Any, path: Any, *more: Any) -> Any:
         if verb == "delete":
@@ -185,7 +207,9 @@ class Actor:
         return self.part.number * STRIDE + n * BATCH
 
     def do(self, act: Callable[[], Any], **what: Any) -> bool:
-        """An operation: noted, carried out, and its end noted. `act` returns the version, if there is one."""
+        """An operation: noted, carried out, and its end noted. `act` returns the version, if there
+        is one.
+        """
         self._n += 1
         self.journal.op = self._n
         self.journal.tell(**{"begin": self._n, **what})
@@ -209,7 +233,9 @@ class Actor:
 
 
 def kind_of(error: IndexTablesError) -> str:
-    """Return the kind of an error; of a checkpoint that could not be written, with that of the reason."""
+    """Return the kind of an error; of a checkpoint that could not be written, with that of the
+    reason.
+    """
     cause = error.__cause__
     if isinstance(error, CheckpointWriteError) and isinstance(cause, IndexTablesError):
         return f"{error.kind}: {cause.kind}"
@@ -238,7 +264,9 @@ def state_of(pairs: list[tuple[int, int]]) -> tuple[dict[int, int], list[str]]:
 def data(first: int, generation: int = 0) -> Any:
     """The rows of a batch."""
     day = BEGIN + dt.timedelta(days=age(first))
-    return rows(range(first, first + BATCH), day=generation).append_column(SCHEMA.field("ts"), [[day] * BATCH])
+    return rows(range(first, first + BATCH), day=generation).append_column(
+        SCHEMA.field("ts"), [[day] * BATCH]
+    )
 
 
 def clock(edge: int) -> dt.datetime:
@@ -262,7 +290,9 @@ def write(actor: Actor) -> None:
 
 
 def write_once(actor: Actor) -> None:
-    """Append batches exactly once: each is tried again by whoever follows a writer that died, under the same number."""
+    """Append batches exactly once: each is tried again by whoever follows a writer that died, under
+    the same number.
+    """
     app = f"app-{actor.part.seed}-{actor.part.role}"
     for _ in actor.rounds():
         table = actor.open()
@@ -281,7 +311,9 @@ def remove(actor: Actor) -> None:
 
 
 def replace(actor: Actor) -> None:
-    """Replace a batch that is there by its next generation; now and then the whole table by a batch."""
+    """Replace a batch that is there by its next generation; now and then the whole table by a
+    batch.
+    """
     for n, table, known in _looks(actor, least=4, pause=0.2):
         if actor.rng.random() < 0.1:
             whole = actor.batch(n)
@@ -303,10 +335,16 @@ def update(actor: Actor) -> None:
 
 
 def upsert(actor: Actor) -> None:
-    """Write a batch by its keys: one that is there gets its next generation, one that is not comes in, or comes back."""
+    """Write a batch by its keys: one that is there gets its next generation, one that is not comes
+    in, or comes back.
+    """
     for n, table, known in _looks(actor, pause=0.1):
         there = known and actor.rng.random() < 0.6
-        first = actor.rng.choice(sorted(known)) if there else actor.batch(max(0, n - actor.rng.randrange(4)))
+        first = (
+            actor.rng.choice(sorted(known))
+            if there
+            else actor.batch(max(0, n - actor.rng.randrange(4)))
+        )
         new = known.get(first, 0) + 1
         act = lambda: table.upsert(data(first, new), on=["id"]).version  # noqa: B023, E731
         actor.do(act, kind="replace", batch=first, generation=new)
@@ -320,7 +358,9 @@ def expire(actor: Actor) -> None:
 
 
 def alter(actor: Actor) -> None:
-    """Add a column, give it another name, take it away: which columns of others stay as they are changes no row of theirs."""
+    """Add a column, give it another name, take it away: which columns of others stay as they are
+    changes no row of theirs.
+    """
     for n, table, _known in _looks(actor, pause=0.4):
         own = [name for name in table.schema.names if name not in SCHEMA.names]
         name = f"extra_{actor.part.number}_{n}"
@@ -333,7 +373,9 @@ def alter(actor: Actor) -> None:
 
 
 def tag(actor: Actor) -> None:
-    """Give the newest version or one of a moment ago a name, and take some of the own names away again."""
+    """Give the newest version or one of a moment ago a name, and take some of the own names away
+    again.
+    """
     names: list[str] = []
     for n, table, _known in _looks(actor, pause=0.4):
         if len(names) > 3 or (names and actor.rng.random() < 0.3):
@@ -360,7 +402,9 @@ def restore(actor: Actor) -> None:
 
 
 def _restored(table: Table, version: int) -> int | None:
-    """The version that brings another one back; none if the table is as it was then, be it by others' doing."""
+    """The version that brings another one back; none if the table is as it was then, be it by
+    others' doing.
+    """
     report = table.restore(version=version)
     return None if report.status == NO_ACTION else report.version
 
@@ -389,8 +433,12 @@ def _opened(actor: Actor) -> Table | None:
         return None
 
 
-def _looks(actor: Actor, *, least: int = 0, pause: float = 0.0) -> Iterator[tuple[int, Table, dict[int, int]]]:
-    """Round after round the table and its batches with their generations, once it has `least`; `pause` after each."""
+def _looks(
+    actor: Actor, *, least: int = 0, pause: float = 0.0
+) -> Iterator[tuple[int, Table, dict[int, int]]]:
+    """Round after round the table and its batches with their generations, once it has `least`;
+    `pause` after each.
+    """
     for n in actor.rounds():
         try:
             table = actor.open()
@@ -442,7 +490,9 @@ def do_all(actor: Actor) -> None:
 
 
 def flood(actor: Actor) -> None:
-    """As many commits as there are in `seconds`, none of which changes a row: they only push others into the past."""
+    """As many commits as there are in `seconds`, none of which changes a row: they only push others
+    into the past.
+    """
     table = actor.open()
     for n in range(round(actor.part.seconds)):
         with table.transaction(txn=(f"flood-{actor.part.number}", n)):
@@ -464,7 +514,8 @@ ROLES: dict[str, Callable[[Actor], None]] = {
     "flood": flood,
     "all": do_all,
     "merge": upkeep(lambda table: table.merge(max_source_splits=4, max_dest_splits=1)),
-    # A purge that keeps nothing gives up what others are about to commit, so it must leave them time for it.
+    # A purge that keeps nothing gives up what others are about to commit, so it must leave them
+    # time for it.
     "purge": upkeep(lambda table: table.purge(older_than_hours=0, log_retention_hours=0), rest=2.0),
     "truncate": upkeep(lambda table: table.truncate_time_travel(), rest=0.5),
     "compact": upkeep(lambda table: table.compact(), rest=0.5),

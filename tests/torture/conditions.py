@@ -1,4 +1,6 @@
-"""Bad conditions for a process to work in, and for a disk to be in. Each holds for one process or one mount alone."""
+"""Bad conditions for a process to work in, and for a disk to be in. Each holds for one process or
+one mount alone.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def few_descriptors(amount: int) -> None:
 def small_files(amount: int) -> None:
     """No file grows beyond so many bytes."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (amount, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+    resource.setrlimit(
+        resource.RLIMIT_FSIZE, (amount, resource.getrlimit(resource.RLIMIT_FSIZE)[1])
+    )
 
 
 def another_user(amount: int) -> None:
@@ -86,7 +90,9 @@ class Disk:
 
     def remount(self, options: str) -> None:
         """Make it larger, or `ro`, or `rw`."""
-        subprocess.run(["mount", "-o", f"remount,{options}", str(self.path)], check=True, capture_output=True)
+        subprocess.run(
+            ["mount", "-o", f"remount,{options}", str(self.path)], check=True, capture_output=True
+        )
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """Fuzz: changed files and odd words, each tried in a process that is watched for time and memory.
 
-A case follows from the seed and its number. The process builds a table once, and for each case copies it, changes one
-thing in the copy and does what a reader and a keeper of the table would do. Only errors of ours may come of it.
+A case follows from the seed and its number. The process builds a table once, and for each case
+copies it, changes one thing in the copy and does what a reader and a keeper of the table would do.
+Only errors of ours may come of it.
 """
 
 from __future__ import annotations
@@ -55,11 +56,15 @@ ROWS = pa.table(
         "message": [f"disk {n} full of caches" for n in range(30)],
         "level": ["INFO", None, "WARN"] * 10,
         "day": ["2026-11-15", "a/b%"] * 15,
-        "when": pa.array([datetime.datetime(2026, 11, 1 + n % 28, tzinfo=datetime.UTC) for n in range(30)]),
+        "when": pa.array(
+            [datetime.datetime(2026, 11, 1 + n % 28, tzinfo=datetime.UTC) for n in range(30)]
+        ),
         "amount": pa.array([Decimal(n) / 4 for n in range(30)], pa.decimal128(10, 2)),
         "data": ['{"a": 1, "b": {"c": ["x"]}}'] * 30,
         "ip": [f"10.0.0.{n}" for n in range(30)],
-        "nested": pa.array([{"x": [n]} for n in range(30)], pa.struct([("x", pa.list_(pa.int32()))])),
+        "nested": pa.array(
+            [{"x": [n]} for n in range(30)], pa.struct([("x", pa.list_(pa.int32()))])
+        ),
     }
 )
 
@@ -87,18 +92,26 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="indextables-fuzz-", dir=memory)
 
 
-def _watched(seed: int, number: int, cases: int | None, end: float, folder: Path, found: Found) -> int:
+def _watched(
+    seed: int, number: int, cases: int | None, end: float, folder: Path, found: Found
+) -> int:
     """One process for as many cases as it stands; the number of the next case."""
     call = [sys.executable, "-m", "tests.torture.fuzz", str(seed), str(number), str(folder)]
     root = Path(__file__).parents[2]
-    environment = {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{root / 'src'}", "TMPDIR": str(folder)}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{root}{os.pathsep}{root / 'src'}",
+        "TMPDIR": str(folder),
+    }
     worker = subprocess.Popen(call, stdout=subprocess.PIPE, cwd=folder, env=environment)
     assert worker.stdout is not None
     begun: dict[str, Any] = {"what": "starting"}
     try:
         for line in _lines(worker.stdout.fileno(), worker.pid):
             if line is None:
-                found.violations.append(("bounds", f"{begun['what']}: longer than {CASE_SECONDS} s", begun))
+                found.violations.append(
+                    ("bounds", f"{begun['what']}: longer than {CASE_SECONDS} s", begun)
+                )
                 break
             if time.monotonic() >= end and b'"case"' not in line:
                 return int(begun.get("case", number)) + 1
@@ -116,7 +129,9 @@ def _watched(seed: int, number: int, cases: int | None, end: float, folder: Path
                 break
         else:
             worker.wait()
-            found.violations.append(("error", f"{begun['what']}: the process died with {worker.returncode}", begun))
+            found.violations.append(
+                ("error", f"{begun['what']}: the process died with {worker.returncode}", begun)
+            )
     finally:
         worker.kill()
         worker.wait()
@@ -130,7 +145,10 @@ def _lines(descriptor: int, pid: int) -> Iterator[bytes | None]:
     while True:
         begun, used = time.monotonic(), _cpu_seconds(pid)
         while not select.select([descriptor], [], [], 1.0)[0]:
-            if time.monotonic() - begun > SILENCE_SECONDS or _cpu_seconds(pid) - used > CASE_SECONDS:
+            if (
+                time.monotonic() - begun > SILENCE_SECONDS
+                or _cpu_seconds(pid) - used > CASE_SECONDS
+            ):
                 yield None
                 return
         data = os.read(descriptor, 1 << 16)
@@ -142,7 +160,12 @@ def _lines(descriptor: int, pid: int) -> Iterator[bytes | None]:
 
 def _cpu_seconds(pid: int) -> float:
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        fields = (
+            Path(f"/proc/{pid}/stat")
+            .read_text(encoding="utf-8", errors="replace")
+            .rpartition(")")[2]
+            .split()
+        )
     except OSError:
         return 0.0
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -162,11 +185,17 @@ def worker(seed: int, first: int, folder: Path) -> None:
         rng = random.Random(f"{seed}:{number}")
         what = rng.choice(kinds)
         print(json.dumps({"case": number, "seed": seed, "what": what}), file=out, flush=True)
-        print(json.dumps(_told(what, rng, tables, folder / f"case-{os.getpid()}-{number}")), file=out, flush=True)
+        print(
+            json.dumps(_told(what, rng, tables, folder / f"case-{os.getpid()}-{number}")),
+            file=out,
+            flush=True,
+        )
         number += 1
 
 
-def _told(what: str, rng: random.Random, tables: dict[str, list[Path]], copy: Path) -> dict[str, Any]:
+def _told(
+    what: str, rng: random.Random, tables: dict[str, list[Path]], copy: Path
+) -> dict[str, Any]:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     told: dict[str, Any] = {"what": what, "violation": None, "outcome": "answered"}
     try:
@@ -184,8 +213,14 @@ def _told(what: str, rng: random.Random, tables: dict[str, list[Path]], copy: Pa
     return told
 
 
-def _case(what: str, rng: random.Random, tables: dict[str, list[Path]], copy: Path) -> tuple[str, str]:
-    source = rng.choice(tables["foreign" if what == "bundles" else "parquet" if what.startswith("Parquet") else "ours"])
+def _case(
+    what: str, rng: random.Random, tables: dict[str, list[Path]], copy: Path
+) -> tuple[str, str]:
+    source = rng.choice(
+        tables[
+            "foreign" if what == "bundles" else "parquet" if what.startswith("Parquet") else "ours"
+        ]
+    )
     shutil.copytree(source, copy)
     if what in WORDS:
         return WORDS[what](Table.open(str(copy)), rng)[:300], "answered"
@@ -199,7 +234,10 @@ def _case(what: str, rng: random.Random, tables: dict[str, list[Path]], copy: Pa
             refused += 1
             if len(str(error)) > 50_000:
                 raise AssertionError(f"an error of {len(str(error))} characters") from error
-    return detail, f"files: {'refused' if refused == len(acts) else 'answered in part' if refused else 'answered'}"
+    return (
+        detail,
+        f"files: {'refused' if refused == len(acts) else 'answered in part' if refused else 'answered'}",
+    )
 
 
 def _read(path: str) -> None:
@@ -244,13 +282,18 @@ _SLOW = (_verify, _keep)
 
 
 def _tables(folder: Path) -> dict[str, list[Path]]:
-    """Tables to change: ours of several shapes, and another engine's; made once for all processes of a run."""
+    """Tables to change: ours of several shapes, and another engine's; made once for all processes
+    of a run.
+    """
     made = folder / "tables"
     if not (made / "done").exists():
         shutil.rmtree(made, ignore_errors=True)
         plain = Table.create(str(made / "ours" / "plain"), schema=ROWS.schema, options=OPTIONS)
         parts = Table.create(
-            str(made / "ours" / "parts"), schema=ROWS.schema, partition_columns=["day"], options=OPTIONS
+            str(made / "ours" / "parts"),
+            schema=ROWS.schema,
+            partition_columns=["day"],
+            options=OPTIONS,
         )
         form = {**OPTIONS, "state.format": "parquet"}
         parquet = Table.create(str(made / "parquet" / "parquet"), schema=ROWS.schema, options=form)
@@ -259,8 +302,14 @@ def _tables(folder: Path) -> dict[str, list[Path]]:
                 table.append(ROWS.slice(at * 6, 6))
             table.delete(where="id = 7")
         (made / "done").touch()
-    foreign = [path.parent for path in sorted(FOREIGN.glob("*/_transaction_log"))] if FOREIGN.exists() else []
-    return {name: sorted((made / name).iterdir()) for name in ("ours", "parquet")} | {"foreign": foreign}
+    foreign = (
+        [path.parent for path in sorted(FOREIGN.glob("*/_transaction_log"))]
+        if FOREIGN.exists()
+        else []
+    )
+    return {name: sorted((made / name).iterdir()) for name in ("ours", "parquet")} | {
+        "foreign": foreign
+    }
 
 
 if __name__ == "__main__":

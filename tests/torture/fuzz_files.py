@@ -1,4 +1,6 @@
-"""Files of a table, changed inside and sealed again: every checksum is right, what it covers is not."""
+"""Files of a table, changed inside and sealed again: every checksum is right, what it covers is
+not.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from indextables.log import log_files
-from indextables.splits.format.container import FOOTER_CHECKSUM_KEY, FOOTER_CHECKSUM_WIDTH, PLACEHOLDER
+from indextables.splits.format.container import (
+    FOOTER_CHECKSUM_KEY,
+    FOOTER_CHECKSUM_WIDTH,
+    PLACEHOLDER,
+)
 from indextables.splits.format.section_table import TABLE_KEY
 from indextables.wire.avro import assemble, read_container, unpack
-from tests.torture.fuzz_values import NUMBERS, TEXTS, bytes_changed, changed, json_changed, odd_value, text_changed
+from tests.torture.fuzz_values import (
+    NUMBERS,
+    TEXTS,
+    bytes_changed,
+    changed,
+    json_changed,
+    odd_value,
+    text_changed,
+)
 
 Change = Callable[[Path, random.Random], str | None]
 """Changes one file of the table in a folder and returns its name; None if there is none to change."""
@@ -33,7 +47,11 @@ def _one(folder: Path, rng: random.Random, pattern: str) -> Path | None:
 
 
 def _plain(data: bytes) -> bytes:
-    return gzip.decompress(data[2:] if data[:2] == b"\x01\x01" else data) if b"\x1f\x8b" in data[:4] else data
+    return (
+        gzip.decompress(data[2:] if data[:2] == b"\x01\x01" else data)
+        if b"\x1f\x8b" in data[:4]
+        else data
+    )
 
 
 def _packed(plain: bytes, rng: random.Random) -> bytes:
@@ -76,7 +94,14 @@ def odd_name(folder: Path, rng: random.Random) -> str | None:
     """A file in the log that is called like one of its own, of a version that is not."""
     log = folder / log_files.LOG
     number = rng.choice(
-        ["9" * 20, f"{2**63 - 1:020d}", f"{10**15:020d}", f"{rng.randrange(40):020d}", "٣" * 20, "1" * 30]
+        [
+            "9" * 20,
+            f"{2**63 - 1:020d}",
+            f"{10**15:020d}",
+            f"{rng.randrange(40):020d}",
+            "٣" * 20,
+            "1" * 30,
+        ]
     )
     names_of_version = (
         *(
@@ -91,7 +116,9 @@ def odd_name(folder: Path, rng: random.Random) -> str | None:
     name = rng.choice(names_of_version).replace("{n}", number)
     source = _one(folder, rng, "_transaction_log/**/*.*")
     (log / name).parent.mkdir(parents=True, exist_ok=True)
-    (log / name).write_bytes(source.read_bytes() if source is not None and rng.random() < 0.7 else b"{}")
+    (log / name).write_bytes(
+        source.read_bytes() if source is not None and rng.random() < 0.7 else b"{}"
+    )
     return name
 
 
@@ -99,14 +126,21 @@ def pointer(folder: Path, rng: random.Random) -> str | None:
     """Another pointer."""
     path = folder / log_files.POINTER
     old = path.read_bytes() if path.exists() else b'{"version":3,"size":1}'
-    path.write_bytes(rng.choice([bytes_changed(old, rng), json_changed(old.decode(), rng).encode(), b"[" * 100_000]))
+    path.write_bytes(
+        rng.choice(
+            [bytes_changed(old, rng), json_changed(old.decode(), rng).encode(), b"[" * 100_000]
+        )
+    )
     return path.name
 
 
 def _avro_changed(data: bytes, rng: random.Random) -> bytes:
     container = read_container(data, path="")
     schema = json.dumps(container.schema)
-    blocks = [(count, unpack(container.codec, memoryview(data)[start:stop])) for count, start, stop in container.blocks]
+    blocks = [
+        (count, unpack(container.codec, memoryview(data)[start:stop]))
+        for count, start, stop in container.blocks
+    ]
     action = rng.randrange(5)
     if action == 0:
         schema = json_changed(schema, rng)
@@ -117,7 +151,12 @@ def _avro_changed(data: bytes, rng: random.Random) -> bytes:
         blocks = [(count, plain + rng.choice([b"\x00", b"\x00" * 1_000_000, plain]))]
     else:
         blocks = [(count, bytes_changed(plain, rng)) for count, plain in blocks]
-    return assemble(schema, "null", blocks, empty_fields=container.empty_fields if rng.random() < 0.8 else {"path"})
+    return assemble(
+        schema,
+        "null",
+        blocks,
+        empty_fields=container.empty_fields if rng.random() < 0.8 else {"path"},
+    )
 
 
 def _avro_file(folder: Path, rng: random.Random, pattern: str) -> str | None:
@@ -140,7 +179,9 @@ def state(folder: Path, rng: random.Random) -> str | None:
 
         record = json.loads(json.dumps(read_records(data, container, path="")[0]))
         path.unlink()
-        path.with_suffix(".json").write_bytes(_packed(json.dumps(changed(record, rng)).encode(), rng))
+        path.with_suffix(".json").write_bytes(
+            _packed(json.dumps(changed(record, rng)).encode(), rng)
+        )
         return path.name
     return _avro_file(folder, rng, "_transaction_log/state-v*/_manifest.avro")
 
@@ -164,13 +205,28 @@ def json_checkpoint(folder: Path, rng: random.Random) -> str | None:
     elif form == 1:
         actions = [json.loads(line) for line in lines.split(b"\n") if line.strip()]
         whole: dict[str, object] = {"add": [a["add"] for a in actions if "add" in a]}
-        whole |= {key: value for a in actions for key, value in a.items() if key in ("protocol", "metaData")}
+        whole |= {
+            key: value
+            for a in actions
+            for key, value in a.items()
+            if key in ("protocol", "metaData")
+        }
         path.write_bytes(_packed(json.dumps(changed(whole, rng)).encode(), rng))
     else:
         part = log_files.json_part_name(number, "abc", 1)
         (folder / log_files.LOG / part).write_bytes(_packed(_lines_changed(lines, rng), rng))
         parts = rng.choice(
-            [[part], [part, part], [".."], ["."], [path.name], ["../../x"], [""], [part] * 5_000, ["\x00"]]
+            [
+                [part],
+                [part, part],
+                [".."],
+                ["."],
+                [path.name],
+                ["../../x"],
+                [""],
+                [part] * 5_000,
+                ["\x00"],
+            ]
         )
         told = {"version": number, "checkpointId": "abc", "parts": parts, "format": "json"}
         path.write_bytes(json.dumps(changed(told, rng) if rng.random() < 0.5 else told).encode())
@@ -195,7 +251,9 @@ def parquet_checkpoint(folder: Path, rng: random.Random) -> str | None:
     if action == 0:
         rows = rows.drop_columns([name])
     elif action == 1:
-        rows = rows.set_column(at, name, pa.array([rng.choice(TEXTS[:-1]) for _ in range(rows.num_rows)], pa.string()))
+        rows = rows.set_column(
+            at, name, pa.array([rng.choice(TEXTS[:-1]) for _ in range(rows.num_rows)], pa.string())
+        )
     elif action == 2:
         rows = rows.append_column(name, rows.column(at))
     else:
@@ -214,12 +272,16 @@ def sealed(data: bytes, footer_start: int) -> bytes:
     tail = bytearray(data[footer_start:])
     at = tail.rfind(FOOTER_CHECKSUM_KEY.encode()) + len(FOOTER_CHECKSUM_KEY) + 2
     tail[at : at + FOOTER_CHECKSUM_WIDTH] = PLACEHOLDER.encode()
-    tail[at : at + FOOTER_CHECKSUM_WIDTH] = f"{footer_start:016x}{zlib.crc32(bytes(tail)):08x}".encode()
+    tail[at : at + FOOTER_CHECKSUM_WIDTH] = (
+        f"{footer_start:016x}{zlib.crc32(bytes(tail)):08x}".encode()
+    )
     return data[:footer_start] + bytes(tail)
 
 
 def split(folder: Path, rng: random.Random) -> str | None:
-    """A split whose every checksum is right: rows, index, section table or footer say something else."""
+    """A split whose every checksum is right: rows, index, section table or footer say something
+    else.
+    """
     path = _one(folder, rng, "**/*.split")
     if path is None:
         return None
@@ -289,7 +351,9 @@ def _with_chunk_checksum(
 
 
 def text_replaced(data: bytes, column: int, old: bytes, new: bytes) -> bytes:
-    """Return a split in whose rows one text is another of the same length, with the right checksums."""
+    """Return a split in whose rows one text is another of the same length, with the right
+    checksums.
+    """
     metadata = pq.read_metadata(pa.BufferReader(data))
     table = json.loads(metadata.metadata[TABLE_KEY.encode()])
     seal = data.rfind(FOOTER_CHECKSUM_KEY.encode()) + len(FOOTER_CHECKSUM_KEY) + 2
@@ -303,8 +367,18 @@ def text_replaced(data: bytes, column: int, old: bytes, new: bytes) -> bytes:
 def _digits_changed(text: bytes, rng: random.Random) -> bytes:
     numbers = list(re.finditer(rb"\d+", text))
     found = rng.choice(numbers)
-    new = rng.choice(["9" * len(found[0]), "0" * (len(found[0]) - 1) + "1", str(rng.randrange(10 ** len(found[0])))])
-    return text[: found.start()] + new.zfill(len(found[0])).encode()[: len(found[0])] + text[found.end() :]
+    new = rng.choice(
+        [
+            "9" * len(found[0]),
+            "0" * (len(found[0]) - 1) + "1",
+            str(rng.randrange(10 ** len(found[0]))),
+        ]
+    )
+    return (
+        text[: found.start()]
+        + new.zfill(len(found[0])).encode()[: len(found[0])]
+        + text[found.end() :]
+    )
 
 
 def bundle_changed(data: bytes, rng: random.Random) -> bytes:
@@ -351,8 +425,16 @@ def partition_folder(folder: Path, rng: random.Random) -> str | None:
     if not versions or found is None:
         return None
     name = found.relative_to(folder).as_posix()
-    add = {"path": rng.choice([name, text_changed(name, rng)]), "size": found.stat().st_size, "modificationTime": 1}
-    add |= {"partitionValues": {"day": rng.choice(TEXTS)}, "dataChange": True, "numRecords": rng.choice([0, 1, 2**62])}
+    add = {
+        "path": rng.choice([name, text_changed(name, rng)]),
+        "size": found.stat().st_size,
+        "modificationTime": 1,
+    }
+    add |= {
+        "partitionValues": {"day": rng.choice(TEXTS)},
+        "dataChange": True,
+        "numRecords": rng.choice([0, 1, 2**62]),
+    }
     add |= {
         "minValues": {"id": rng.choice(TEXTS)},
         "maxValues": {"id": rng.choice(TEXTS), "message": rng.choice(TEXTS)},

@@ -8,11 +8,36 @@ from typing import Any
 
 DEEP = 5_000
 NUMBERS: tuple[Any, ...] = (
-    *(0, -1, 1, 2**31 - 1, 2**31, 2**53, 2**63 - 1, 2**63, -(2**63), -(2**63) - 1, 2**64, 10**30, 10**4000),
+    *(
+        0,
+        -1,
+        1,
+        2**31 - 1,
+        2**31,
+        2**53,
+        2**63 - 1,
+        2**63,
+        -(2**63),
+        -(2**63) - 1,
+        2**64,
+        10**30,
+        10**4000,
+    ),
     *(0.5, -0.0, 1e308, 5e-324, True, False, None),
 )
 TEXTS = (
-    *("", " ", ".", "..", "/", "../x", "../../../../etc/passwd", "/etc/passwd", "file:///etc/passwd", "s3://other/x"),
+    *(
+        "",
+        " ",
+        ".",
+        "..",
+        "/",
+        "../x",
+        "../../../../etc/passwd",
+        "/etc/passwd",
+        "file:///etc/passwd",
+        "s3://other/x",
+    ),
     *(
         "a\x00b",
         "\ufeff",
@@ -27,7 +52,20 @@ TEXTS = (
         '"',
         "`",
     ),
-    *("NaN", "Infinity", "-0", "1e999", "9" * 400, "2026-13-45", "null", "true", "{}", "[]", '{"a":', "decimal(99,98)"),
+    *(
+        "NaN",
+        "Infinity",
+        "-0",
+        "1e999",
+        "9" * 400,
+        "2026-13-45",
+        "null",
+        "true",
+        "{}",
+        "[]",
+        '{"a":',
+        "decimal(99,98)",
+    ),
     *(
         "decimal(38,-2)",
         "struct<a:int>",
@@ -49,7 +87,9 @@ def odd_value(rng: random.Random, depth: int = 0) -> Any:
         return rng.choice(TEXTS)
     if kind == 5:
         return [odd_value(rng, depth + 1) for _ in range(rng.choice([0, 1, 2, 50]))]
-    return {rng.choice(TEXTS) or "k": odd_value(rng, depth + 1) for _ in range(rng.choice([0, 1, 3]))}
+    return {
+        rng.choice(TEXTS) or "k": odd_value(rng, depth + 1) for _ in range(rng.choice([0, 1, 3]))
+    }
 
 
 def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -63,9 +103,11 @@ def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 def changed(value: Any, rng: random.Random) -> Any:
-    """A JSON value with one thing inside of it changed: another value, gone, twice, or under another name.
+    """A JSON value with one thing inside of it changed: another value, gone, twice, or under
+    another name.
 
-    Texts that are JSON themselves (schemas, mappings, statistics) are changed inside as often as they are replaced.
+    Texts that are JSON themselves (schemas, mappings, statistics) are changed inside as often as
+    they are replaced.
     """
     copy = json.loads(json.dumps(value))
     way = rng.choice([way for way in places(copy) if way] or [()])
@@ -130,12 +172,18 @@ def text_changed(text: str, rng: random.Random) -> str:
     letters = list(text) or ["x"]
     for _ in range(rng.choice([1, 1, 2, 5])):
         at = rng.randrange(len(letters))
-        letters[at] = rng.choice(["", letters[at] * 2, rng.choice(TEXTS)[:20], chr(rng.randrange(1, 0x3000)), "0", "9"])
+        letters[at] = rng.choice(
+            ["", letters[at] * 2, rng.choice(TEXTS)[:20], chr(rng.randrange(1, 0x3000)), "0", "9"]
+        )
     return "".join(letters)
 
 
-def bytes_changed(data: bytes, rng: random.Random, *, start: int = 0, stop: int | None = None) -> bytes:
-    """Bytes of the same length with some of them changed: flipped bits, zeros, ones, a stretch from elsewhere."""
+def bytes_changed(
+    data: bytes, rng: random.Random, *, start: int = 0, stop: int | None = None
+) -> bytes:
+    """Bytes of the same length with some of them changed: flipped bits, zeros, ones, a stretch from
+    elsewhere.
+    """
     stop = len(data) if stop is None else stop
     if stop <= start:
         return data

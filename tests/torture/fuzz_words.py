@@ -54,7 +54,8 @@ def words(rng: random.Random, pieces: tuple[str, ...]) -> str:
     choice = rng.random()
     if choice < 0.04:
         return (
-            rng.choice(pieces) + rng.choice(["x", "(", "a ", "a.", "NOT ", "'", '"', "*", "-", "[", "a:", "\\"]) * LONG
+            rng.choice(pieces)
+            + rng.choice(["x", "(", "a ", "a.", "NOT ", "'", '"', "*", "-", "[", "a:", "\\"]) * LONG
         )
     if choice < 0.08:
         joined = rng.choice([" ", " OR ", " AND ", ",", ")", "."])
@@ -62,7 +63,9 @@ def words(rng: random.Random, pieces: tuple[str, ...]) -> str:
     if choice < 0.12:
         depth = rng.choice([50, 99, 101, 1_000, 50_000])
         return "(" * depth + rng.choice(pieces) + ")" * depth
-    text = rng.choice([" ", " ", ""]).join(rng.choice(pieces) for _ in range(rng.choice([1, 2, 3, 4, 6, 10])))
+    text = rng.choice([" ", " ", ""]).join(
+        rng.choice(pieces) for _ in range(rng.choice([1, 2, 3, 4, 6, 10]))
+    )
     return text_changed(text, rng) if choice < 0.4 else text
 
 
@@ -107,7 +110,9 @@ def statement(table: Table, rng: random.Random) -> str:
 
 
 def command(table: Table, rng: random.Random) -> str:
-    """A call of the command line by any arguments; it ends with a code of its own and never with a traceback."""
+    """A call of the command line by any arguments; it ends with a code of its own and never with a
+    traceback.
+    """
     given = [rng.choice(VERBS), table.path]
     for _ in range(rng.randrange(5)):
         given.append(
@@ -122,9 +127,13 @@ def command(table: Table, rng: random.Random) -> str:
             )
         )
     # Files that a call writes go beside the table, wherever it is told to put them.
-    given = [word.replace("\x00", "") for word in given if not word.startswith(("/etc", "C:\\", "s3:"))]
+    given = [
+        word.replace("\x00", "") for word in given if not word.startswith(("/etc", "C:\\", "s3:"))
+    ]
     result = CliRunner().invoke(app, given, input="", env={"COLUMNS": "100"})
-    if result.exception is not None and not isinstance(result.exception, SystemExit | IndexTablesError):
+    if result.exception is not None and not isinstance(
+        result.exception, SystemExit | IndexTablesError
+    ):
         raise result.exception
     return " ".join(given)
 

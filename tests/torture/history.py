@@ -1,4 +1,6 @@
-"""What a table must hold: the serial history, reconstructed from the journals of all who changed it."""
+"""What a table must hold: the serial history, reconstructed from the journals of all who changed
+it.
+"""
 
 from __future__ import annotations
 
@@ -41,18 +43,20 @@ class Op(Struct):
     error: str = ""
 
     def __str__(self) -> str:
-        return (
-            f"{self.kind} {self.batch if self.batch >= 0 else self.to} of actor {self.actor}: {self.end} {self.error}"
-        )
+        return f"{self.kind} {self.batch if self.batch >= 0 else self.to} of actor {self.actor}: {self.end} {self.error}"
 
     @property
     def place(self) -> int | None:
-        """The version that an operation became which was acknowledged; none if it found nothing to do."""
+        """The version that an operation became which was acknowledged; none if it found nothing to
+        do.
+        """
         return self.version if self.end == "ack" and self.version in self.offers else None
 
     @property
     def may_be(self) -> list[int]:
-        """Where one may have landed whose end is not known: what it offered last may be upkeep that follows a commit."""
+        """Where one may have landed whose end is not known: what it offered last may be upkeep that
+        follows a commit.
+        """
         return self.offers if self.end == "doubt" else []
 
 
@@ -87,7 +91,9 @@ def _read(lines: Sequence[Mapping[str, Any]], number: int, told: Told) -> None:
     ops: dict[int, Op] = {}
     for line in lines:
         if "begin" in line:
-            wanted = {name: line[name] for name in ("kind", "batch", "generation", "to") if name in line}
+            wanted = {
+                name: line[name] for name in ("kind", "batch", "generation", "to") if name in line
+            }
             ops[line["begin"]] = Op(number, **wanted)
         elif "offer" in line:
             if line["op"] in ops:
@@ -138,7 +144,10 @@ def _ended(line: Mapping[str, Any], ops: Mapping[int, Op], told: Told) -> None:
 def told_again(told: Told) -> list[str]:
     """Every operation that offered a version, in their order: what it takes to judge once more."""
     offered = sorted((op for op in told.ops if op.offers), key=lambda op: op.offers)
-    return [f"{op}, offered {op.offers}, created {op.created}, acknowledged {op.version}" for op in offered]
+    return [
+        f"{op}, offered {op.offers}, created {op.created}, acknowledged {op.version}"
+        for op in offered
+    ]
 
 
 def effect(op: Op, state: State, past: Sequence[State]) -> State:
@@ -165,7 +174,9 @@ def effect(op: Op, state: State, past: Sequence[State]) -> State:
 
 
 def states(ops: Sequence[Op], *, start: Sequence[State], newest: int) -> list[State]:
-    """The table at every version up to the newest: as it was made, then after these operations, where they landed."""
+    """The table at every version up to the newest: as it was made, then after these operations,
+    where they landed.
+    """
     (history,), _ = _histories(ops, [], [], start=start, newest=newest)
     return history.past
 
@@ -176,11 +187,15 @@ class Verdict(Struct):
     reasons: list[str] = field(default_factory=list)
     doubts: int = 0
     untried: int = 0
-    """Histories that were less likely than `MAX_HISTORIES` others half way, and were not followed to their end."""
+    """Histories that were less likely than `MAX_HISTORIES` others half way, and were not followed
+    to their end.
+    """
 
 
 class History(Struct):
-    """One way in which it can have been: the table at each version, and what readers saw that does not fit."""
+    """One way in which it can have been: the table at each version, and what readers saw that does
+    not fit.
+    """
 
     past: list[State]
     landed: list[Op] = field(default_factory=list)
@@ -200,7 +215,9 @@ class History(Struct):
 
 
 def judge(told: Told, final: State, *, start: Sequence[State], newest: int) -> Verdict:
-    """Look for an outcome of everything doubtful under which the table, and all that readers saw, is the serial history."""
+    """Look for an outcome of everything doubtful under which the table, and all that readers saw,
+    is the serial history.
+    """
     changing = [op for op in told.ops if op.kind != "upkeep"]
     certain = [op for op in changing if op.end == "ack" and op.place is not None]
     owners = Counter(op.place for op in certain)
@@ -209,12 +226,17 @@ def judge(told: Told, final: State, *, start: Sequence[State], newest: int) -> V
         return Verdict([f"version {v} was acknowledged to {owners[v]} writers" for v in twice])
     beyond = [op for op in certain if op.place is not None and op.place > newest]
     if beyond:
-        return Verdict([f"{op} at version {op.place}, but the table ends at {newest}" for op in beyond])
+        return Verdict(
+            [f"{op} at version {op.place}, but the table ends at {newest}" for op in beyond]
+        )
     doubtful = [op for op in changing if set(op.may_be) - set(owners)]
     best = Verdict(["nothing was compared"] * 1000)
     histories, untried = _histories(certain, doubtful, told.sights, start=start, newest=newest)
     for history in histories:
-        reasons = [*_differences(history.past, final, told.sights), *_never_landed(changing, history.landed)]
+        reasons = [
+            *_differences(history.past, final, told.sights),
+            *_never_landed(changing, history.landed),
+        ]
         if len(reasons) < len(best.reasons):
             best = Verdict(reasons, len(doubtful), untried)
         if not reasons:
@@ -230,7 +252,9 @@ def _histories(
     start: Sequence[State],
     newest: int,
 ) -> tuple[list[History], int]:
-    """Version by version, every outcome of what is doubtful there; those that readers contradict most are given up."""
+    """Version by version, every outcome of what is doubtful there; those that readers contradict
+    most are given up.
+    """
     landed = {op.place: op for op in certain}
     likely = {version: op for op in (*doubtful, *certain) for version in op.created} | landed
     seen: dict[int, list[State]] = {}
@@ -238,7 +262,11 @@ def _histories(
         seen.setdefault(version, []).append(state)
     found, untried = [History(list(start))], 0
     for version in range(len(start), newest + 1):
-        ways = [(history, op) for history in found for op in _outcomes(history, version, landed, doubtful)]
+        ways = [
+            (history, op)
+            for history in found
+            for op in _outcomes(history, version, landed, doubtful)
+        ]
         found = [history.branch() for history, _ in ways] if len(ways) > len(found) else found
         for history, (_, op) in zip(found, ways, strict=True):
             history.go_on(op, seen.get(version, ()))
@@ -256,11 +284,17 @@ def _outcomes(
     """Whose a version may be."""
     if version in landed:
         return [landed[version]]
-    open_ends = [op for op in doubtful if version in op.may_be and not any(op is one for one in history.landed)]
+    open_ends = [
+        op
+        for op in doubtful
+        if version in op.may_be and not any(op is one for one in history.landed)
+    ]
     return [None, *open_ends]
 
 
-def _differences(past: Sequence[State], final: State, sights: Sequence[tuple[int, State]]) -> Iterator[str]:
+def _differences(
+    past: Sequence[State], final: State, sights: Sequence[tuple[int, State]]
+) -> Iterator[str]:
     if final != past[-1]:
         yield f"the rows are not those of the history: {_difference(past[-1], final)}"
     for version, seen in sights:
@@ -274,7 +308,12 @@ def _never_landed(ops: Sequence[Op], landed: Sequence[Op]) -> Iterator[str]:
     """Exactly once: whoever is told that a batch was committed before can rely on it."""
     committed = {op.batch for op in landed if op.kind == "once"}
     for op in ops:
-        if op.kind == "once" and op.end == "ack" and op.version is None and op.batch not in committed:
+        if (
+            op.kind == "once"
+            and op.end == "ack"
+            and op.version is None
+            and op.batch not in committed
+        ):
             yield f"batch {op.batch} was said to be committed already, and never was"
 
 
@@ -282,4 +321,6 @@ def _difference(wanted: State, found: State) -> str:
     missing = sorted(set(wanted) - set(found))
     more = sorted(set(found) - set(wanted))
     other = sorted(first for first in set(wanted) & set(found) if wanted[first] != found[first])
-    return f"missing batches {missing[:8]}, unexpected {more[:8]}, of another generation {other[:8]}"
+    return (
+        f"missing batches {missing[:8]}, unexpected {more[:8]}, of another generation {other[:8]}"
+    )

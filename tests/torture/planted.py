@@ -1,8 +1,9 @@
 """Bugs that are planted into the code, one at a time, and the tests that find each of them.
 
-`python -m tests.torture.planted` runs the named tests with each bug and reports which test found it after how many
-seconds. A bug that no test finds is a failure, and so is one whose place in the source is not there any more. The
-rules of `tests.torture.rules` are the other half of the catalogue: each is switched off by `make test`.
+`python -m tests.torture.planted` runs the named tests with each bug and reports which test found it
+after how many seconds. A bug that no test finds is a failure, and so is one whose place in the
+source is not there any more. The rules of `tests.torture.rules` are the other half of the
+catalogue: each is switched off by `make test`.
 """
 
 from __future__ import annotations
@@ -54,15 +55,21 @@ class Bug(Struct, frozen=True):
         owner, name, module = self._target()
         kind = owner.__dict__.get(name) if isinstance(owner, type) else None
         plain = getattr(kind, "__func__", kind) or getattr(owner, name)
-        plain = getattr(plain, "func", None) or getattr(plain, "fget", None) or inspect.unwrap(plain)
+        plain = (
+            getattr(plain, "func", None) or getattr(plain, "fget", None) or inspect.unwrap(plain)
+        )
         source = ast.unparse(ast.parse(textwrap.dedent(inspect.getsource(plain))))
         old, new = self.old.replace('"', "'"), self.new.replace('"', "'")
         if source.count(old) != 1:
-            raise MissingTargetError(f"{self.function} holds {old!r} {source.count(old)} times, not once:\n{source}")
+            raise MissingTargetError(
+                f"{self.function} holds {old!r} {source.count(old)} times, not once:\n{source}"
+            )
         space = dict(vars(module)) if isinstance(owner, type) else vars(module)
         before = vars(module).get(name)
         exec(
-            compile("from __future__ import annotations\n" + source.replace(old, new), "planted", "exec"),
+            compile(
+                "from __future__ import annotations\n" + source.replace(old, new), "planted", "exec"
+            ),
             space,
         )
         planted = space[name]
@@ -111,7 +118,11 @@ BUGS: dict[str, Bug] = {
         VECTOR_TESTS,
     ),
     "V2": Bug(
-        "vector arithmetic", f"{DELETION_VECTOR}:_decode", "(key << 16) + low", "(key << 15) + low", VECTOR_TESTS
+        "vector arithmetic",
+        f"{DELETION_VECTOR}:_decode",
+        "(key << 16) + low",
+        "(key << 15) + low",
+        VECTOR_TESTS,
     ),
     "V3": Bug(
         "vector arithmetic",
@@ -121,12 +132,30 @@ BUGS: dict[str, Bug] = {
         VECTOR_TESTS,
     ),
     "V4": Bug(
-        "vector arithmetic", f"{DELETION_VECTOR}:VectorPlace.rows", " or zlib.crc32(body) != checksum", "", VECTOR_TESTS
+        "vector arithmetic",
+        f"{DELETION_VECTOR}:VectorPlace.rows",
+        " or zlib.crc32(body) != checksum",
+        "",
+        VECTOR_TESTS,
     ),
-    "V5": Bug("vector arithmetic", f"{DELETION_VECTOR}:decode_rows", "(np.diff(rows) > 0).all()", "True", VECTOR_TESTS),
+    "V5": Bug(
+        "vector arithmetic",
+        f"{DELETION_VECTOR}:decode_rows",
+        "(np.diff(rows) > 0).all()",
+        "True",
+        VECTOR_TESTS,
+    ),
     # Masks of living rows.
-    "M1": Bug("masks", f"{SPLIT}:row_mask", "alive[rows] = False", "alive[rows[1:]] = False", MASK_TESTS),
-    "M2": Bug("masks", f"{SPLIT}:TableSplit._in_file", "self.mask.living[np.asarray(rows)]", "rows", MASK_TESTS),
+    "M1": Bug(
+        "masks", f"{SPLIT}:row_mask", "alive[rows] = False", "alive[rows[1:]] = False", MASK_TESTS
+    ),
+    "M2": Bug(
+        "masks",
+        f"{SPLIT}:TableSplit._in_file",
+        "self.mask.living[np.asarray(rows)]",
+        "rows",
+        MASK_TESTS,
+    ),
     "M3": Bug(
         "masks",
         f"{SPLIT}:TableSplit.may_match",
@@ -135,7 +164,11 @@ BUGS: dict[str, Bug] = {
         MASK_TESTS,
     ),
     "M4": Bug(
-        "masks", f"{SPLIT}:TableSplit.group_bounds", "np.searchsorted(self.mask.living, starts)", "starts", MASK_TESTS
+        "masks",
+        f"{SPLIT}:TableSplit.group_bounds",
+        "np.searchsorted(self.mask.living, starts)",
+        "starts",
+        MASK_TESTS,
     ),
     "M5": Bug(
         "masks",
@@ -144,9 +177,17 @@ BUGS: dict[str, Bug] = {
         "rows",
         (f"{SPLITS}/search/test_long_terms.py",),
     ),
-    "M6": Bug("masks", f"{SPLIT}:TableSplit.term_count", "self.mask is not None or ", "", MASK_TESTS),
+    "M6": Bug(
+        "masks", f"{SPLIT}:TableSplit.term_count", "self.mask is not None or ", "", MASK_TESTS
+    ),
     "M7": Bug("masks", f"{SPLIT}:TableSplit.places", "self.mask.living[rows]", "rows", MASK_TESTS),
-    "M8": Bug("masks", f"{SPLIT}:row_mask", "int(rows[-1]) >= stored", "int(rows[-1]) > stored", MASK_TESTS),
+    "M8": Bug(
+        "masks",
+        f"{SPLIT}:row_mask",
+        "int(rows[-1]) >= stored",
+        "int(rows[-1]) > stored",
+        MASK_TESTS,
+    ),
     # Pruning, and nulls.
     "P1": Bug(
         "pruning",
@@ -169,10 +210,20 @@ BUGS: dict[str, Bug] = {
         "if isinstance(tree, IsNull):",
         PRUNING_TESTS,
     ),
-    "P4": Bug("null handling", f"{PRUNING}:all_match", " | possible.null(bound)", "", PRUNING_TESTS),
+    "P4": Bug(
+        "null handling", f"{PRUNING}:all_match", " | possible.null(bound)", "", PRUNING_TESTS
+    ),
     "P5": Bug("pruning", f"{PRUNING}:_certain_bounds", "if agrees:", "if True:", PRUNING_TESTS),
-    "P6": Bug("null handling", f"{PRUNING}:_Possible._decide", " & column_range.can_value", "", PRUNING_TESTS),
-    "P7": Bug("pruning", f"{PRUNING}:_mask", "mask[rows] = True", "mask[rows[:-1]] = True", PRUNING_TESTS),
+    "P6": Bug(
+        "null handling",
+        f"{PRUNING}:_Possible._decide",
+        " & column_range.can_value",
+        "",
+        PRUNING_TESTS,
+    ),
+    "P7": Bug(
+        "pruning", f"{PRUNING}:_mask", "mask[rows] = True", "mask[rows[:-1]] = True", PRUNING_TESTS
+    ),
     # Rules of conflicts.
     "K1": Bug(
         "conflict rules",
@@ -202,8 +253,16 @@ BUGS: dict[str, Bug] = {
         "frozenset()",
         CONFLICT_TESTS,
     ),
-    "K5": Bug("conflict rules", f"{CONFLICTS}:_may_hold", "not files.num_rows", "True", CONFLICT_TESTS),
-    "K6": Bug("conflict rules", f"{CONFLICTS}:layout", "tuple(metadata.partition_columns or ())", "()", CONFLICT_TESTS),
+    "K5": Bug(
+        "conflict rules", f"{CONFLICTS}:_may_hold", "not files.num_rows", "True", CONFLICT_TESTS
+    ),
+    "K6": Bug(
+        "conflict rules",
+        f"{CONFLICTS}:layout",
+        "tuple(metadata.partition_columns or ())",
+        "()",
+        CONFLICT_TESTS,
+    ),
     "K7": Bug("id comparison", f"{CONFLICTS}:descends", "last[0] in ids", "True", CONFLICT_TESTS),
     "K8": Bug(
         "conflict rules",
@@ -220,13 +279,25 @@ BUGS: dict[str, Bug] = {
         CONFLICT_TESTS,
     ),
     "K10": Bug(
-        "conflict rules", f"{CONFLICTS}:_decide", "intent.reindexes and others.has_new_files", "False", CONFLICT_TESTS
+        "conflict rules",
+        f"{CONFLICTS}:_decide",
+        "intent.reindexes and others.has_new_files",
+        "False",
+        CONFLICT_TESTS,
     ),
     "K11": Bug(
-        "conflict rules", f"{CONFLICTS}:_decide", "intent.sets_metadata and changes_metadata", "False", CONFLICT_TESTS
+        "conflict rules",
+        f"{CONFLICTS}:_decide",
+        "intent.sets_metadata and changes_metadata",
+        "False",
+        CONFLICT_TESTS,
     ),
     "K12": Bug(
-        "conflict rules", f"{CONFLICTS}:_decide", "intent.writes_data and other_layout", "False", CONFLICT_TESTS
+        "conflict rules",
+        f"{CONFLICTS}:_decide",
+        "intent.writes_data and other_layout",
+        "False",
+        CONFLICT_TESTS,
     ),
     # Caches.
     "I1": Bug(
@@ -332,27 +403,55 @@ def find(name: str) -> Finding:
     """Run the tests of a bug with it, until the first one fails."""
     bug = BUGS[name]
     begun = time.monotonic()
-    call = [sys.executable, "-m", "pytest", *bug.tests, "-x", "-q", "-n", "0", "-m", "not slow", "--tb=no", "-rf"]
+    call = [
+        sys.executable,
+        "-m",
+        "pytest",
+        *bug.tests,
+        "-x",
+        "-q",
+        "-n",
+        "0",
+        "-m",
+        "not slow",
+        "--tb=no",
+        "-rf",
+    ]
     call += ["-p", "no:cacheprovider", "-p", "tests.torture.planted"]
-    ended = subprocess.run(call, cwd=ROOT, env={**os.environ, VARIABLE: name}, capture_output=True, text=True)
+    ended = subprocess.run(
+        call, cwd=ROOT, env={**os.environ, VARIABLE: name}, capture_output=True, text=True
+    )
     failed = re.search(r"^FAILED (.+?)(?: - |$)", ended.stdout, re.M)
     if ended.returncode not in (0, 1):
-        raise RuntimeError(f"the tests of {name} did not run: {ended.stdout[-2000:]}{ended.stderr[-2000:]}")
-    return Finding(name, bug.kind, bug.function, failed[1] if failed else None, round(time.monotonic() - begun, 1))
+        raise RuntimeError(
+            f"the tests of {name} did not run: {ended.stdout[-2000:]}{ended.stderr[-2000:]}"
+        )
+    return Finding(
+        name,
+        bug.kind,
+        bug.function,
+        failed[1] if failed else None,
+        round(time.monotonic() - begun, 1),
+    )
 
 
 def main() -> int:
     """The command."""
-    parser = argparse.ArgumentParser(prog="python -m tests.torture.planted", description="Plant bugs and find them.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.torture.planted", description="Plant bugs and find them."
+    )
     parser.add_argument("bugs", nargs="*", help="all, unless some are named")
     found = []
     for name in parser.parse_args().bugs or BUGS:
         found.append(find(name))
         print(
-            f"{name:4} {found[-1].kind:20} {found[-1].seconds:6.1f} s  {found[-1].found_by or 'NOT FOUND'}", flush=True
+            f"{name:4} {found[-1].kind:20} {found[-1].seconds:6.1f} s  {found[-1].found_by or 'NOT FOUND'}",
+            flush=True,
         )
     RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / "planted-bugs.json").write_text(json.dumps(to_builtins(found), indent=1), encoding="utf-8")
+    (RESULTS / "planted-bugs.json").write_text(
+        json.dumps(to_builtins(found), indent=1), encoding="utf-8"
+    )
     return 0 if all(finding.found_by for finding in found) else 1
 
 

@@ -14,7 +14,9 @@ from tests.torture import actors
 __all__ = ["actors"]
 
 for _room in ("table", "upkeep", "write", "scan", "log", "splits", "wire", "storage"):
-    for _found in pkgutil.walk_packages([f"{indextables.__path__[0]}/{_room}"], f"indextables.{_room}."):
+    for _found in pkgutil.walk_packages(
+        [f"{indextables.__path__[0]}/{_room}"], f"indextables.{_room}."
+    ):
         importlib.import_module(_found.name)
 for _name in (
     "pandas",

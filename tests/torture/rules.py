@@ -1,7 +1,8 @@
 """The rules of the protocol, each with what switches it off and a test that must fail then.
 
-A test is named as pytest names it, so that `docs/reference/protocol.md` can list it; `prove` is what that test asserts. The
-explorers of schedules stop at the first violation. A new rule gets an entry here, and a row of the same form there.
+A test is named as pytest names it, so that `docs/reference/protocol.md` can list it; `prove` is
+what that test asserts. The explorers of schedules stop at the first violation. A new rule gets an
+entry here, and a row of the same form there.
 """
 
 from __future__ import annotations
@@ -30,7 +31,13 @@ from tests.unit.log import test_cleaning, test_clock, test_swapped_checkpoints
 from tests.unit.log.checkpoint import test_checkpoint
 from tests.unit.model import test_retention, test_values
 from tests.unit.operations import test_cover, test_deletion_vectors, test_merge, test_purge
-from tests.unit.table import test_drop_table, test_log_holes, test_log_verbs, test_removed_tables, test_table_identity
+from tests.unit.table import (
+    test_drop_table,
+    test_log_holes,
+    test_log_verbs,
+    test_removed_tables,
+    test_table_identity,
+)
 
 _WRITERS = {"a": commit_schedules.writer("a"), "b": commit_schedules.writer("b")}
 _CLEANED = {**_WRITERS, "cleaner": test_commits.cleaner}
@@ -55,13 +62,17 @@ RULES: dict[str, Rule] = {
         "the version of the newest state is deleted too",
         "tests/unit/model/test_retention.py::test_zero_retention_keeps_the_newest_state_its_version_and_what_follows",
         switches.own_version_too,
-        lambda _: test_retention.test_zero_retention_keeps_the_newest_state_its_version_and_what_follows(),
+        lambda _: (
+            test_retention.test_zero_retention_keeps_the_newest_state_its_version_and_what_follows()
+        ),
     ),
     "R4": Rule(
         "nobody looks for the version before the one just created",
         f"{_MEET}/test_checkpoints.py::test_a_sleeping_writer_never_takes_a_number_that_was_used",
         switches.without_predecessors,
-        schedules(_SLEEPER, test_checkpoints.judge, start=test_checkpoints.start(), max_states=60_000),
+        schedules(
+            _SLEEPER, test_checkpoints.judge, start=test_checkpoints.start(), max_states=60_000
+        ),
         explores=True,
     ),
     "R5": Rule(
@@ -110,7 +121,9 @@ RULES: dict[str, Rule] = {
         "the protocol becomes what is asked for",
         "tests/unit/table/test_log_verbs.py::test_the_protocol_is_raised_and_never_lowered",
         without(protocol, "raise_protocol", switches.lowered),
-        lambda folder: test_log_verbs.test_the_protocol_is_raised_and_never_lowered(str(folder / "t")),
+        lambda folder: test_log_verbs.test_the_protocol_is_raised_and_never_lowered(
+            str(folder / "t")
+        ),
     ),
     "R13": Rule(
         "an id that is not remembered is taken for a commit that did not land",
@@ -129,7 +142,11 @@ RULES: dict[str, Rule] = {
         "every id is taken for that of the table",
         "tests/unit/table/test_table_identity.py::test_a_writer_that_wakes_in_another_table_leaves_it_as_it_is",
         switches.every_table_the_same,
-        lambda folder: test_table_identity.test_a_writer_that_wakes_in_another_table_leaves_it_as_it_is(folder, 2),
+        lambda folder: (
+            test_table_identity.test_a_writer_that_wakes_in_another_table_leaves_it_as_it_is(
+                folder, 2
+            )
+        ),
     ),
     "R16": Rule(
         "a commit is given up after ten attempts",
@@ -164,7 +181,9 @@ RULES: dict[str, Rule] = {
         "a commit looks for the version that was listed alone",
         "tests/unit/table/test_log_holes.py::test_no_commit_is_acknowledged_over_a_version_that_is_lost",
         switches.listed_version_alone,
-        lambda folder: test_log_holes.test_no_commit_is_acknowledged_over_a_version_that_is_lost(folder, 5),
+        lambda folder: test_log_holes.test_no_commit_is_acknowledged_over_a_version_that_is_lost(
+            folder, 5
+        ),
     ),
     "R21": Rule(
         "the marker of a drop is not seen",
@@ -175,7 +194,11 @@ RULES: dict[str, Rule] = {
     "S1": Rule(
         "every state is written anew",
         f"{_LOG}/checkpoint/test_checkpoint.py::test_bytes_written_follow_the_change_not_the_table",
-        without(StateWriter, "_continue_state", lambda self, snapshot, *_, **__: self._rewrite_state(snapshot)),
+        without(
+            StateWriter,
+            "_continue_state",
+            lambda self, snapshot, *_, **__: self._rewrite_state(snapshot),
+        ),
         test_checkpoint.test_bytes_written_follow_the_change_not_the_table,
     ),
     "S2": Rule(
@@ -212,7 +235,9 @@ RULES: dict[str, Rule] = {
         "nobody looks for the manifests of a new state",
         f"{_LOG}/test_cleaning.py::test_a_state_whose_manifests_were_taken_away_is_written_anew",
         without(Checkpointer, "_is_there", always(True)),
-        lambda folder: test_cleaning.test_a_state_whose_manifests_were_taken_away_is_written_anew(folder, Compact.ALL),
+        lambda folder: test_cleaning.test_a_state_whose_manifests_were_taken_away_is_written_anew(
+            folder, Compact.ALL
+        ),
     ),
     "S8": Rule(
         "what was written is not read back",
@@ -242,15 +267,19 @@ RULES: dict[str, Rule] = {
         "a checkpoint is believed whatever versions are around it",
         "tests/unit/table/test_removed_tables.py::test_a_checkpoint_of_another_table_that_lies_in_the_log_is_not_believed",
         switches.every_checkpoint_believed,
-        lambda folder: test_removed_tables.test_a_checkpoint_of_another_table_that_lies_in_the_log_is_not_believed(
-            folder, "avro", 3
+        lambda folder: (
+            test_removed_tables.test_a_checkpoint_of_another_table_that_lies_in_the_log_is_not_believed(
+                folder, "avro", 3
+            )
         ),
     ),
     "S13": Rule(
         "every write makes the folders that it needs",
         "tests/unit/table/test_removed_tables.py::test_a_checkpoint_does_not_bring_a_removed_table_back",
         without(LocalStore, "_floor", always(None)),
-        lambda folder: test_removed_tables.test_a_checkpoint_does_not_bring_a_removed_table_back(folder, "avro"),
+        lambda folder: test_removed_tables.test_a_checkpoint_does_not_bring_a_removed_table_back(
+            folder, "avro"
+        ),
     ),
     "C1": Rule(
         "what must stay readable is not looked for",

@@ -1,4 +1,6 @@
-"""What the applications of the torture write: batches of rows, each of one part, and what operations make of them."""
+"""What the applications of the torture write: batches of rows, each of one part, and what
+operations make of them.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""A Spark application of the torture: `python -m tests.torture.spark_driver '{"do": "write", "folder": ...}'`.
+"""A Spark application of the torture: `python -m tests.torture.spark_driver '{"do": "write",
+"folder": ...}'`.
 
-It notes in a journal what it begins and what it was told about it, a line of JSON each, so that whoever kills it knows
-what the table may hold. What it writes are batches: a hundred rows of one part, all there or none.
+It notes in a journal what it begins and what it was told about it, a line of JSON each, so that
+whoever kills it knows what the table may hold. What it writes are batches: a hundred rows of one
+part, all there or none.
 """
 
 from __future__ import annotations
@@ -62,11 +64,15 @@ class Journal:
 def batch(spark: SparkSession, number: int) -> DataFrame:
     """The rows of a batch, in two partitions."""
     ids = spark.range(number * BATCH, (number + 1) * BATCH, 1, 2)
-    return ids.selectExpr("id", f"cast({number % PARTS} as int) as part", "concat('word', id) as text")
+    return ids.selectExpr(
+        "id", f"cast({number % PARTS} as int) as part", "concat('word', id) as text"
+    )
 
 
 def troubled(frame: DataFrame, folder: Path, trouble: str, seed: int) -> DataFrame:
-    """The same rows out of tasks of which the first attempts fail, die with their process, or take long."""
+    """The same rows out of tasks of which the first attempts fail, die with their process, or take
+    long.
+    """
 
     def through(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -107,7 +113,9 @@ class Application:
         live: list[int] = list(self.asked.get("live", []))
         number = int(self.asked["next"])
         for _ in range(self.asked.get("count", 1_000_000)):
-            verb = self.rng.choice(self.asked.get("verbs", ["append", "append", "plain", "replace", "delete", "merge"]))
+            verb = self.rng.choice(
+                self.asked.get("verbs", ["append", "append", "plain", "replace", "delete", "merge"])
+            )
             op: dict[str, Any] = {"verb": verb, "batch": number}
             if verb == "delete":
                 op["gone"] = self.rng.choice(live) if live else number
@@ -124,9 +132,17 @@ class Application:
         if verb == "append":
             its.write(rows, self.table, partition_by="part")
         elif verb == "plain":
-            rows.write.format("indextables").option("partitionColumns", "part").mode("append").save(self.table)
+            rows.write.format("indextables").option("partitionColumns", "part").mode("append").save(
+                self.table
+            )
         elif verb == "replace":
-            its.write(rows, self.table, mode="overwrite", replace_where=f"part = {number % PARTS}", partition_by="part")
+            its.write(
+                rows,
+                self.table,
+                mode="overwrite",
+                replace_where=f"part = {number % PARTS}",
+                partition_by="part",
+            )
         elif verb == "delete":
             low = op["gone"] * BATCH
             its.delete(self.spark, self.table, where=f"id >= {low} and id < {low + BATCH}")
@@ -152,7 +168,9 @@ class Application:
         trigger = {"availableNow": True} if self.asked.get("finish") else None
         checkpoint = str(self.folder / self.asked.get("checkpoint", "checkpoint"))
         query = its.write_stream(rows, self.table, checkpoint=checkpoint, trigger=trigger)
-        self.journal.attempt({"verb": "stream"}, lambda: query.awaitTermination(self.asked.get("seconds")))
+        self.journal.attempt(
+            {"verb": "stream"}, lambda: query.awaitTermination(self.asked.get("seconds"))
+        )
         query.stop()
 
     def settings(self) -> None:

@@ -1,4 +1,6 @@
-"""Settings of a session that change what Spark reads, and the rows of a table under them: those of the defaults."""
+"""Settings of a session that change what Spark reads, and the rows of a table under them: those of
+the defaults.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,13 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "spark.sql.files.ignoreCorruptFiles": FLAG,
     "spark.sql.caseSensitive": FLAG,
     "spark.sql.ansi.enabled": FLAG,
-    "spark.sql.session.timeZone": ("UTC", "America/New_York", "Asia/Kathmandu", "Pacific/Apia", "+14:00"),
+    "spark.sql.session.timeZone": (
+        "UTC",
+        "America/New_York",
+        "Asia/Kathmandu",
+        "Pacific/Apia",
+        "+14:00",
+    ),
     "spark.sql.parquet.datetimeRebaseModeInRead": MODES,
     "spark.sql.parquet.int96RebaseModeInRead": MODES,
     "spark.sql.parquet.filterPushdown": FLAG,
@@ -120,7 +128,9 @@ def values(number: int) -> dict[str, Any]:
     from decimal import Decimal
 
     day = dt.date(1, 1, 2) + dt.timedelta(days=number * 7919 % 730_000)
-    moment = dt.datetime(1, 1, 3, 4, 5, 6, 789) + dt.timedelta(days=number * 104_729 % 730_000, seconds=number)
+    moment = dt.datetime(1, 1, 3, 4, 5, 6, 789) + dt.timedelta(
+        days=number * 104_729 % 730_000, seconds=number
+    )
     hour = dt.datetime(2024, 3, 10, 5 + number % 4, tzinfo=dt.UTC)
     return {
         "id": number,
@@ -132,16 +142,22 @@ def values(number: int) -> dict[str, Any]:
         "x": [float("nan"), None, -1.5, 0.0, float(number)][number % 5],
         "price": Decimal(number * 7) / Decimal(1000) if number % 4 else None,
         "raw": bytes([number % 256, 255]),
-        "deep": {"a": number % 6, "b": [{"c": "x" if number % 2 else None}]} if number % 5 else None,
+        "deep": {"a": number % 6, "b": [{"c": "x" if number % 2 else None}]}
+        if number % 5
+        else None,
         "tags": [("k", number)] if number % 3 else [],
     }
 
 
 def make_table(path: str) -> None:
     """A table of many types in several splits, partitioned by a moment."""
-    table = Table.create(path, schema=SCHEMA, partition_columns=["hour"], options={"indexing.typemap.text": "text"})
+    table = Table.create(
+        path, schema=SCHEMA, partition_columns=["hour"], options={"indexing.typemap.text": "text"}
+    )
     for start in range(0, 120, 40):
-        table.append(pa.Table.from_pylist([values(n) for n in range(start, start + 40)], schema=SCHEMA))
+        table.append(
+            pa.Table.from_pylist([values(n) for n in range(start, start + 40)], schema=SCHEMA)
+        )
 
 
 def ways(spark: SparkSession, path: str) -> dict[str, Callable[[], DataFrame]]:
@@ -169,7 +185,9 @@ def answer(frame: DataFrame, condition: str) -> Counter[tuple[str, ...]]:
     return found
 
 
-def compare(spark: SparkSession, path: str, rng: random.Random, seconds: float, note: Callable[..., None]) -> None:
+def compare(
+    spark: SparkSession, path: str, rng: random.Random, seconds: float, note: Callable[..., None]
+) -> None:
     """Rows under random settings, until the time is over."""
     end = time.monotonic() + seconds
     before = {key: spark.conf.get(key, None) for key in SETTINGS}
@@ -178,10 +196,15 @@ def compare(spark: SparkSession, path: str, rng: random.Random, seconds: float, 
         way, condition = rng.choice(list(ways(spark, path))), rng.choice(CONDITIONS)
         if (way, condition) not in wanted:
             wanted[way, condition] = answer(ways(spark, path)[way](), condition)
-        chosen = {key: rng.choice(SETTINGS[key]) for key in rng.sample(list(SETTINGS), rng.choice([1, 1, 3, 8, 20]))}
+        chosen = {
+            key: rng.choice(SETTINGS[key])
+            for key in rng.sample(list(SETTINGS), rng.choice([1, 1, 3, 8, 20]))
+        }
         made_before = ways(spark, path)[way]()
         for key, value in chosen.items():
-            with suppress(Exception):  # some are gone from this release of Spark, or cannot be changed
+            with suppress(
+                Exception
+            ):  # some are gone from this release of Spark, or cannot be changed
                 spark.conf.set(key, value)
         try:
             for frame in (ways(spark, path)[way](), made_before):
@@ -189,7 +212,9 @@ def compare(spark: SparkSession, path: str, rng: random.Random, seconds: float, 
                 kind = "same" if found == wanted[way, condition] else "lost"
                 note(compared=kind, way=way, where=condition, settings=chosen, rows=found.total())
         except Exception as error:
-            note(compared="error", way=way, where=condition, settings=chosen, error=str(error)[:1500])
+            note(
+                compared="error", way=way, where=condition, settings=chosen, error=str(error)[:1500]
+            )
         finally:
             for key in chosen:
                 with suppress(Exception):

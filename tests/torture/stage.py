@@ -1,4 +1,6 @@
-"""Processes of actors: started from a server that has everything loaded, stopped, woken, killed, and none left behind."""
+"""Processes of actors: started from a server that has everything loaded, stopped, woken, killed,
+and none left behind.
+"""
 
 from __future__ import annotations
 
@@ -53,17 +55,28 @@ def fresh_folder() -> Iterator[Path]:
 class Stage:
     """The actors of a round. Leaving the block kills whoever is still there."""
 
-    def __init__(self, place: StorePlace, options: dict[str, Any], *, seed: int, folder: Path) -> None:
-        self.place, self.options, self.seed, self.folder = place, {**place.options, **options}, seed, folder
+    def __init__(
+        self, place: StorePlace, options: dict[str, Any], *, seed: int, folder: Path
+    ) -> None:
+        self.place, self.options, self.seed, self.folder = (
+            place,
+            {**place.options, **options},
+            seed,
+            folder,
+        )
         self.kills = self.wakings = 0
         self._actors: dict[int, BaseProcess] = {}
         self._asleep: dict[int, float] = {}
-        self._number = len(list(folder.glob("*.jsonl")))  # those of an earlier stage of the same round
+        self._number = len(
+            list(folder.glob("*.jsonl"))
+        )  # those of an earlier stage of the same round
 
     def __enter__(self) -> Stage:
         return self
 
-    def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
+    def __exit__(
+        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
+    ) -> None:
         for process in self._actors.values():
             process.kill()
             process.join()
@@ -72,7 +85,9 @@ class Stage:
         """Another actor; returns its number."""
         self._number += 1
         journal = str(self.folder / f"{self._number:04d}.jsonl")
-        part = Part(role, self.place.url, self.options, self._number, self.seed, seconds, journal, **more)
+        part = Part(
+            role, self.place.url, self.options, self._number, self.seed, seconds, journal, **more
+        )
         process = _processes.Process(target=play, args=(part,), daemon=True)
         process.start()
         self._actors[self._number] = process
@@ -106,7 +121,9 @@ class Stage:
         self._actors[number].join()
 
     def wake_sleepers(self, rng: random.Random, *, longest: float) -> None:
-        """Those who are stopped sleep for a random time, some of them long; call this again and again."""
+        """Those who are stopped sleep for a random time, some of them long; call this again and
+        again.
+        """
         now = time.monotonic()
         for number in self._actors:
             if not self.stopped(number):

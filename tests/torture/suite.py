@@ -80,7 +80,9 @@ def played(suite: Suite, seed: int, deadline: float) -> Tally:
         return Tally(Counter({f"left out: {reason}": 1}))
     except Exception as error:
         tally = Tally()
-        tally.violation("error", f"the round ended with {error!r}", seed=seed, traceback=traceback.format_exc())
+        tally.violation(
+            "error", f"the round ended with {error!r}", seed=seed, traceback=traceback.format_exc()
+        )
         return tally
 
 

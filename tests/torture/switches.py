@@ -1,4 +1,5 @@
-"""What switches the rules of the protocol off: something else in the place of what carries a rule out.
+"""What switches the rules of the protocol off: something else in the place of what carries a rule
+out.
 
 Beside these stand the few assertions that no test of the product makes in one call.
 """
@@ -22,7 +23,14 @@ from indextables.errors import ConflictError
 from indextables.log import commit as committing
 from indextables.log import log_files, replay, versions
 from indextables.log import snapshots as logged_snapshots
-from indextables.log.checkpoint import checkpointer, legacy, manifests, state_reader, state_writer, verifier
+from indextables.log.checkpoint import (
+    checkpointer,
+    legacy,
+    manifests,
+    state_reader,
+    state_writer,
+    verifier,
+)
 from indextables.log.checkpoint.checkpointer import Checkpointer
 from indextables.log.checkpoint.legacy import LegacyWriter
 from indextables.log.checkpoint.state_writer import StateWriter
@@ -87,7 +95,10 @@ def schedules(
     """Schedules until the first one after which something is wrong."""
 
     def prove(_: Path) -> None:
-        found = [violation.why for violation in explore(actors, check, stop_at_first=True, **more).violations]
+        found = [
+            violation.why
+            for violation in explore(actors, check, stop_at_first=True, **more).violations
+        ]
         assert found == [], found
 
     return prove
@@ -95,7 +106,9 @@ def schedules(
 
 def no_reading_back(patch: Patch) -> None:
     def trusting(self: Committer, candidate: Any) -> _Put:
-        return _Put(self.context.store.put_if_absent(version_path(candidate.number), candidate.body))
+        return _Put(
+            self.context.store.put_if_absent(version_path(candidate.number), candidate.body)
+        )
 
     patch.setattr(Committer, "_put", trusting)
     patch.setattr(Committer, "_find_landed_version", always(None))
@@ -123,7 +136,9 @@ def own_version_too(patch: Patch) -> None:
 
 def state_without(**fields: Any) -> Callable[[Patch], None]:
     """States that leave something out."""
-    return without(state_writer, "StateManifest", lambda **given: StateManifest(**{**given, **fields}))
+    return without(
+        state_writer, "StateManifest", lambda **given: StateManifest(**{**given, **fields})
+    )
 
 
 def blind_to_others(patch: Patch) -> None:
@@ -185,7 +200,9 @@ def data_before_name(folder: Path) -> None:
 
 
 def lowered(given: ProtocolAction, **wanted: Any) -> ProtocolAction:
-    return replace(given, **{name: value for name, value in wanted.items() if name.startswith("min_")})
+    return replace(
+        given, **{name: value for name, value in wanted.items() if name.startswith("min_")}
+    )
 
 
 def never_all(patch: Patch) -> None:
@@ -204,15 +221,22 @@ def back_and_forth(folder: Path) -> None:
 
 
 def paths_alone(patch: Patch) -> None:
-    """Whoever replaces a split does not say which of its rows were deleted when it was read, and is not asked."""
+    """Whoever replaces a split does not say which of its rows were deleted when it was read, and is
+    not asked.
+    """
     changes, summarize = _Merge._changes, conflicts._others_of_version
 
     def without_vectors(self: Any, outcomes: Any, live: Any) -> Any:
         return replace(changes(self, outcomes, live), vectors={})
 
     def by_path(intent: Any, read: Any, theirs: Any) -> Any:
-        bare = [replace(a, deletion_vector=None) if isinstance(a, AddAction) else a for a in theirs.actions]
-        return summarize(intent, read, CommittedVersion(theirs.version, theirs.timestamp_ms, tuple(bare)))
+        bare = [
+            replace(a, deletion_vector=None) if isinstance(a, AddAction) else a
+            for a in theirs.actions
+        ]
+        return summarize(
+            intent, read, CommittedVersion(theirs.version, theirs.timestamp_ms, tuple(bare))
+        )
 
     patch.setattr(_Merge, "_changes", without_vectors)
     patch.setattr(conflicts, "_others_of_version", by_path)
@@ -262,7 +286,9 @@ def never_dry(patch: Patch) -> None:
     patch.setattr(Cleaner, "run", lambda self, expiry, **_: clean(self, expiry))
 
 
-def unchecked(cls: type[Retention], settings: Any, *, split_hours: Any, log_hours: Any) -> Retention:
+def unchecked(
+    cls: type[Retention], settings: Any, *, split_hours: Any, log_hours: Any
+) -> Retention:
     return cls(
         settings.split_hours if split_hours is None else split_hours,
         settings.log_hours if log_hours is None else log_hours,
@@ -277,7 +303,9 @@ def stopped_writer(_: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(snapshots, "RECENT_TXN_IDS", 1)
         start = commit_schedules.grown_table()
-        found = test_stopped_writers.explored(test_stopped_writers.slow, start, faults=0, stop_at_first=True)
+        found = test_stopped_writers.explored(
+            test_stopped_writers.slow, start, faults=0, stop_at_first=True
+        )
     assert found.violations == []
 
 
@@ -292,12 +320,18 @@ def every_table_the_same(patch: Patch) -> None:
 
 
 def listed_version_alone(patch: Patch) -> None:
-    patch.setattr(Committer, "_continues_log", lambda self, basis, _: self._is_unchanged(basis.listed_version))
+    patch.setattr(
+        Committer, "_continues_log", lambda self, basis, _: self._is_unchanged(basis.listed_version)
+    )
 
 
 def blind_to_drops(patch: Patch) -> None:
     whole = log_files.listing_of
-    patch.setattr(log_files, "listing_of", lambda *args, **named: replace(whole(*args, **named), is_dropped=False))
+    patch.setattr(
+        log_files,
+        "listing_of",
+        lambda *args, **named: replace(whole(*args, **named), is_dropped=False),
+    )
 
 
 def every_checkpoint_believed(patch: Patch) -> None:
@@ -318,7 +352,9 @@ def ten_attempts(patch: Patch) -> None:
 def first_rows_appended(patch: Patch) -> None:
     planned = first_write.plan_first_rows
 
-    def appended(log: TransactionLog, data: pa.Schema, request: WriteRequest, **named: Any) -> RowWrite:
+    def appended(
+        log: TransactionLog, data: pa.Schema, request: WriteRequest, **named: Any
+    ) -> RowWrite:
         return planned(log, data, replace(request, operation=Operation.APPEND), **named)
 
     patch.setattr(first_write, "plan_first_rows", appended)
@@ -344,7 +380,9 @@ def believed_unread(patch: Patch) -> None:
 
 def dated_by_themselves(patch: Patch) -> None:
     for module in (state_reader, legacy, replay, versions):
-        patch.setattr(module, "bounded_time", lambda recorded_ms, file_ms: recorded_ms or file_ms or 0)
+        patch.setattr(
+            module, "bounded_time", lambda recorded_ms, file_ms: recorded_ms or file_ms or 0
+        )
 
 
 def planned_by_the_committer(patch: Patch) -> None:
@@ -361,7 +399,9 @@ def planned_by_the_committer(patch: Patch) -> None:
 def batch_for_another_layout(folder: Path) -> None:
     from tests.spark import test_races
 
-    test_races.test_a_stream_batch_made_for_no_table_fits_only_one_of_its_layout(str(folder / "t"), {})
+    test_races.test_a_stream_batch_made_for_no_table_fits_only_one_of_its_layout(
+        str(folder / "t"), {}
+    )
 
 
 def read_back(folder: Path) -> None:

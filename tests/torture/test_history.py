@@ -1,4 +1,6 @@
-"""The judge of the torture: it finds what is lost, doubled or seen too early, and lets doubt be doubt."""
+"""The judge of the torture: it finds what is lost, doubled or seen too early, and lets doubt be
+doubt.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,13 @@ def verdict(final: dict[int, int], *ops: Op, newest: int = 10, sights: Any = ())
     return judge(Told(ops=list(ops), sights=list(sights)), final, start=MADE, newest=newest).reasons
 
 
-def added(batch: int, version: int, *, end: Any = "ack", created: bool = True, kind: str = "add") -> Op:
+def added(
+    batch: int, version: int, *, end: Any = "ack", created: bool = True, kind: str = "add"
+) -> Op:
     told = version if end == "ack" else None
-    return Op(1, kind, batch=batch, offers=[version], created=[version] * created, end=end, version=told)
+    return Op(
+        1, kind, batch=batch, offers=[version], created=[version] * created, end=end, version=told
+    )
 
 
 def test_what_was_acknowledged_must_be_there() -> None:
@@ -38,10 +44,14 @@ def test_what_nobody_knows_may_be_there_or_not_but_stays_so() -> None:
 
 
 def test_doubts_may_be_many() -> None:
-    """More than outcomes can be tried of all of them together: what readers saw decides one after the other."""
+    """More than outcomes can be tried of all of them together: what readers saw decides one after
+    the other.
+    """
     made = [added(100 + 10 * n, 5 + n, end="doubt", created=n % 2 == 0) for n in range(40)]
     landed = [op for n, op in enumerate(made) if n % 3]
-    seen = {v: {**START, **{op.batch: 0 for op in landed if op.offers[0] <= v}} for v in range(5, 45)}
+    seen = {
+        v: {**START, **{op.batch: 0 for op in landed if op.offers[0] <= v}} for v in range(5, 45)
+    }
     sights = [(v, state) for v, state in seen.items() if v % 4 == 0]
     assert verdict(seen[44], *made, newest=44, sights=sights) == []
     gone = {first: 0 for first in seen[44] if first != landed[3].batch}
@@ -49,22 +59,34 @@ def test_doubts_may_be_many() -> None:
 
 
 def test_what_was_restored_by_somebody_who_died_counts() -> None:
-    """Many deaths, then a restoration whose end is not known: later versions follow from what it brought back."""
+    """Many deaths, then a restoration whose end is not known: later versions follow from what it
+    brought back.
+    """
     dead = [added(100 + 10 * n, 5 + n, end="doubt") for n in range(20)]
     back = Op(3, "restore", to=4, offers=[25], created=[25], end="doubt")
     late = added(900, 26)
     all_of = {**START, **{op.batch: 0 for op in dead}}
     final = {**START, 900: 0}
-    assert verdict(final, *dead, back, late, newest=26, sights=[(24, all_of), (25, START), (26, final)]) == []
+    assert (
+        verdict(
+            final, *dead, back, late, newest=26, sights=[(24, all_of), (25, START), (26, final)]
+        )
+        == []
+    )
     assert verdict({**all_of, 900: 0}, *dead, back, late, newest=26, sights=[(25, START)])
 
 
 def test_who_dies_in_the_upkeep_after_a_commit_has_committed() -> None:
-    """A checkpoint that takes another number is offered by the same operation, after the version that counts."""
+    """A checkpoint that takes another number is offered by the same operation, after the version
+    that counts.
+    """
     op = Op(1, "add", batch=50, offers=[5, 7], created=[5, 7])
     there = {**START, 50: 0}
     assert verdict(there, op, added(60, 6), sights=[(5, there)])
-    assert verdict({**there, 60: 0}, op, added(60, 6), sights=[(5, there), (6, {**there, 60: 0})]) == []
+    assert (
+        verdict({**there, 60: 0}, op, added(60, 6), sights=[(5, there), (6, {**there, 60: 0})])
+        == []
+    )
     assert verdict({**there, 60: 0}, op, added(60, 6), sights=[(5, START)]) == []
     assert verdict({**START, 60: 0}, op, added(60, 6), sights=[(5, there)]), "seen, and gone"
 
@@ -72,7 +94,12 @@ def test_who_dies_in_the_upkeep_after_a_commit_has_committed() -> None:
 def test_who_lost_a_race_and_found_nothing_to_do_has_changed_nothing() -> None:
     for version in (None, 7):
         idle = Op(2, "restore", to=4, offers=[5], end="ack", version=version)
-        assert verdict({**START, 50: 0}, added(50, 5, end="doubt"), idle, sights=[(5, {**START, 50: 0})]) == []
+        assert (
+            verdict(
+                {**START, 50: 0}, added(50, 5, end="doubt"), idle, sights=[(5, {**START, 50: 0})]
+            )
+            == []
+        )
 
 
 def test_the_order_of_versions_counts() -> None:
@@ -105,8 +132,14 @@ def test_exactly_once() -> None:
 
 
 def test_journals_of_the_dead_are_read_up_to_their_last_whole_line(tmp_path: Path) -> None:
-    lines = [{"begin": 1, "kind": "add", "batch": 50}, {"offer": 5, "op": 1}, {"put": 5, "op": 1, "created": True}]
-    (tmp_path / "0001.jsonl").write_text("\n".join(map(json.dumps, lines)) + '\n{"ack": 1, "ver', "utf-8")
+    lines = [
+        {"begin": 1, "kind": "add", "batch": 50},
+        {"offer": 5, "op": 1},
+        {"put": 5, "op": 1, "created": True},
+    ]
+    (tmp_path / "0001.jsonl").write_text(
+        "\n".join(map(json.dumps, lines)) + '\n{"ack": 1, "ver', "utf-8"
+    )
     (op,) = read_journals(tmp_path).ops
     assert (op.end, op.may_be, op.created) == ("doubt", [5], [5])
 

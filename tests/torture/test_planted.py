@@ -11,13 +11,19 @@ from tests.torture.rules import RULES
 
 
 @pytest.mark.parametrize("name", BUGS)
-def test_a_bug_fits_the_source_and_names_tests_that_exist(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_fits_the_source_and_names_tests_that_exist(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     BUGS[name].plant(monkeypatch)
     assert all((ROOT / path).exists() for path in BUGS[name].tests)
 
 
-@pytest.mark.parametrize("change", [{"old": "is not there"}, {"function": "indextables.model.conflicts:_gone"}])
-def test_a_bug_whose_place_is_gone_is_an_error(change: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "change", [{"old": "is not there"}, {"function": "indextables.model.conflicts:_gone"}]
+)
+def test_a_bug_whose_place_is_gone_is_an_error(
+    change: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(MissingTargetError):
         replace(BUGS["K1"], **change).plant(monkeypatch)
 

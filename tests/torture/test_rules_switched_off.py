@@ -1,4 +1,6 @@
-"""Every rule of the protocol earns its place: without it a test fails. The table is in `tests/torture/rules.py`."""
+"""Every rule of the protocol earns its place: without it a test fails. The table is in
+`tests/torture/rules.py`.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/reference/protocol.md").read_text("utf-8")
 LISTED = {
     rule: (instead, test)
-    for rule, instead, test in re.findall(r"^\| without ([A-Z]\d+) \| (.+?) \| `([^`]+)` \|$", PAGE, re.M)
+    for rule, instead, test in re.findall(
+        r"^\| without ([A-Z]\d+) \| (.+?) \| `([^`]+)` \|$", PAGE, re.M
+    )
 }
 QUICK = [name for name, rule in RULES.items() if not rule.explores]
 
@@ -25,11 +29,14 @@ def test_with_the_rule_all_is_well(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_without_the_rule_a_test_fails(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_rule_a_test_fails(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     RULES[name].off(monkeypatch)
     with pytest.raises((AssertionError, IndexTablesError, pytest.fail.Exception)) as failure:
         RULES[name].prove(tmp_path)
-    # What was put in the rule's place fits, or the test would fail for no reason that the rule knows of.
+    # What was put in the rule's place fits, or the test would fail for no reason that the rule
+    # knows of.
     assert "TypeError" not in str(failure.value)
     assert "AttributeError" not in str(failure.value)
 

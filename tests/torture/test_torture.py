@@ -9,7 +9,9 @@ import pytest
 from tests.torture.suite import Suite, Tally, all_suites, played
 
 ROUNDS = [
-    pytest.param(suite, seed, id=f"{name}-{seed}") for name, suite in all_suites().items() for seed in suite.quick
+    pytest.param(suite, seed, id=f"{name}-{seed}")
+    for name, suite in all_suites().items()
+    for seed in suite.quick
 ]
 
 

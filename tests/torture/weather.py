@@ -1,4 +1,6 @@
-"""What can go wrong with a table from outside: requests that fail at random, and files that are damaged where they lie."""
+"""What can go wrong with a table from outside: requests that fail at random, and files that are
+damaged where they lie.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,12 @@ from indextables.log.log_files import LOG, version_of
 from tests.support.fault_server import FaultServer, HttpFault
 from tests.support.xml_bucket import Request, StoredObject
 
-ANSWERS = ((500, "InternalError"), (503, "SlowDown"), (409, "ConditionalRequestConflict"), (403, "AccessDenied"))
+ANSWERS = (
+    (500, "InternalError"),
+    (503, "SlowDown"),
+    (409, "ConditionalRequestConflict"),
+    (403, "AccessDenied"),
+)
 
 
 class Storm:
@@ -45,7 +52,10 @@ def _faults(request: Request, rng: random.Random) -> Iterator[tuple[str, HttpFau
         yield "answer lost", HttpFault(takes_effect=True)
         yield "503, but it took effect", HttpFault(status=503, code="SlowDown", takes_effect=True)
         if request.headers.get("If-None-Match") == "*":
-            yield "412, but it was created", HttpFault(status=412, code="PreconditionFailed", takes_effect=True)
+            yield (
+                "412, but it was created",
+                HttpFault(status=412, code="PreconditionFailed", takes_effect=True),
+            )
     elif request.method == "GET" and request.key:
         yield "body damaged", HttpFault(answers=True, body="flipped")
         yield "body short", HttpFault(answers=True, body="short")
@@ -75,7 +85,9 @@ class Folder:
 
     def names(self) -> list[str]:
         """Relative to the table."""
-        return sorted(str(path.relative_to(self._root)) for path in self._root.rglob("*") if path.is_file())
+        return sorted(
+            str(path.relative_to(self._root)) for path in self._root.rglob("*") if path.is_file()
+        )
 
     def read(self, name: str) -> bytes:
         """The file."""
@@ -102,7 +114,9 @@ class Bucket:
 
     def names(self) -> list[str]:
         """Relative to the table."""
-        return sorted(key.removeprefix(self._prefix) for key in self._objects if key.startswith(self._prefix))
+        return sorted(
+            key.removeprefix(self._prefix) for key in self._objects if key.startswith(self._prefix)
+        )
 
     def read(self, name: str) -> bytes:
         """The object."""
@@ -122,7 +136,8 @@ WAYS = ("flip", "cut", "empty", "swap", "delete")
 
 
 def damage(ground: Ground, rng: random.Random) -> tuple[str, str, bytes] | None:
-    """Damage one file that a version can be read without: a state, manifest, checkpoint, part or pointer.
+    """Damage one file that a version can be read without: a state, manifest, checkpoint, part or
+    pointer.
 
     Returns how, which, and what it held.
     """

@@ -26,7 +26,9 @@ def test_option_beats_session_beats_table_beats_default() -> None:
 
 
 def test_a_room_receives_a_frozen_dataclass() -> None:
-    group = config.resolve(options={"spark.indextables.transaction.retry.baseDelayMs": "2s"}).group(RetrySettings)
+    group = config.resolve(options={"spark.indextables.transaction.retry.baseDelayMs": "2s"}).group(
+        RetrySettings
+    )
     assert group == RetrySettings(max_attempts=1_000, base_delay_ms=2000, max_delay_ms=5000)
 
 
@@ -36,25 +38,31 @@ def test_a_misspelt_option_names_the_nearest() -> None:
 
 
 def test_a_misspelt_session_key_is_an_error_but_foreign_keys_are_not() -> None:
-    config.resolve(session={"spark.sql.shuffle.partitions": "8"}, table={"docMappingSchema.abc": "[]"})
+    config.resolve(
+        session={"spark.sql.shuffle.partitions": "8"}, table={"docMappingSchema.abc": "[]"}
+    )
     with pytest.raises(UnknownOptionError):
         config.resolve(session={"spark.indextables.transaction.cache.enable": "true"})
 
 
 def test_a_bad_value_names_key_value_and_range() -> None:
-    with pytest.raises(InvalidInputError, match=r"'transaction\.retry\.maxAttempts' cannot be '0'.*Allowed: 1 <= n"):
+    with pytest.raises(
+        InvalidInputError, match=r"'transaction\.retry\.maxAttempts' cannot be '0'.*Allowed: 1 <= n"
+    ):
         config.resolve(options={"transaction.retry.maxAttempts": "0"})
 
 
 @pytest.mark.parametrize(
-    ("text", "value"), [("100M", 100 << 20), ("4G", 4 << 30), ("1.5k", 1536), (7, 7), ("64KiB", 65536), ("12 b", 12)]
+    ("text", "value"),
+    [("100M", 100 << 20), ("4G", 4 << 30), ("1.5k", 1536), (7, 7), ("64KiB", 65536), ("12 b", 12)],
 )
 def test_sizes(text: object, value: int) -> None:
     assert parse_size(text) == value
 
 
 @pytest.mark.parametrize(
-    ("text", "value"), [("7 days", 604_800_000), ("12h", 43_200_000), (250, 250), ("250", 250), ("1.5 s", 1500)]
+    ("text", "value"),
+    [("7 days", 604_800_000), ("12h", 43_200_000), (250, 250), ("250", 250), ("1.5 s", 1500)],
 )
 def test_durations(text: object, value: int) -> None:
     assert parse_duration_ms(text) == value
@@ -84,7 +92,12 @@ def test_every_key_is_declared_once() -> None:
 def test_every_key_of_the_specification_is_taken_from_a_session(tmp_path: Path) -> None:
     keys = {f"spark.indextables.{key}": value for key, value in SEED_KEYS.items()}
     assert config.resolve(session=keys).given().keys() == SEED_KEYS.keys()
-    assert Table.create(str(tmp_path / "t"), schema=pa.schema([("id", pa.int64())]), options=keys).version == 0
+    assert (
+        Table.create(
+            str(tmp_path / "t"), schema=pa.schema([("id", pa.int64())]), options=keys
+        ).version
+        == 0
+    )
 
 
 def test_the_choice_of_an_implementation_is_accepted_and_answered(

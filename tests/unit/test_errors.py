@@ -10,7 +10,9 @@ import pytest
 from indextables import errors
 from indextables.errors import IndexTablesError
 
-CLASSES = [c for _, c in inspect.getmembers(errors, inspect.isclass) if issubclass(c, IndexTablesError)]
+CLASSES = [
+    c for _, c in inspect.getmembers(errors, inspect.isclass) if issubclass(c, IndexTablesError)
+]
 
 TREE = {
     "NotFoundError": {"TableNotFoundError", "VersionNotFoundError"},
@@ -28,7 +30,10 @@ TREE = {
 
 
 def test_the_tree_has_this_shape() -> None:
-    found = {c.__name__: {s.__name__ for s in c.__subclasses__()} for c in IndexTablesError.__subclasses__()}
+    found = {
+        c.__name__: {s.__name__ for s in c.__subclasses__()}
+        for c in IndexTablesError.__subclasses__()
+    }
     assert found == TREE
 
 
@@ -42,7 +47,11 @@ def test_every_error_has_a_kind_a_hint_and_survives_a_pickle(cls: type[IndexTabl
     error = cls("It broke.", path="t", version=3)
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is cls
-    assert (again.message, again.hint, again.context) == ("It broke.", cls.default_hint, {"path": "t", "version": 3})
+    assert (again.message, again.hint, again.context) == (
+        "It broke.",
+        cls.default_hint,
+        {"path": "t", "version": 3},
+    )
     assert str(again) == f"It broke. {cls.default_hint}"
     assert again.to_dict()["kind"] == cls.kind
 

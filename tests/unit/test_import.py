@@ -1,4 +1,6 @@
-"""Importing the package is quick because it brings in nothing; the engines come with what uses them."""
+"""Importing the package is quick because it brings in nothing; the engines come with what uses
+them.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,12 @@ def test_a_long_list_of_files_is_read_without_polars_which_may_come_later() -> N
         "assert decode_file_entries(data, path='x').num_rows == 3_000\n"
     )
     assert "polars" not in loaded_after(f"{read}pass")
-    whole = "import io, polars_avro\nassert polars_avro.read_avro(io.BytesIO(data)).height == 3_000\n"
-    assert "polars" in loaded_after(f"{read}{whole}assert decode_file_entries(data, path='x').num_rows == 3_000")
+    whole = (
+        "import io, polars_avro\nassert polars_avro.read_avro(io.BytesIO(data)).height == 3_000\n"
+    )
+    assert "polars" in loaded_after(
+        f"{read}{whole}assert decode_file_entries(data, path='x').num_rows == 3_000"
+    )
 
 
 def test_the_public_names_are_there_and_no_others() -> None:

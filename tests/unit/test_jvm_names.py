@@ -1,5 +1,5 @@
-"""Settings by the names of IndexTables for the JVM: each works, or says once why it does nothing, or is refused with
-the reason.
+"""Settings by the names of IndexTables for the JVM: each works, or says once why it does nothing,
+or is refused with the reason.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ def test_a_name_of_theirs_is_the_setting_of_ours(key: str) -> None:
     for spelling in (key, f"spark.indextables.{key}", key.lower()):
         settings = config.resolve(options={spelling: value})
         assert settings.given().keys() == {ALIASES[key].target}
-    assert settings[ALIASES[key].target] == config.resolve(options={ALIASES[key].target: _ours(key, value)})[key]
+    assert (
+        settings[ALIASES[key].target]
+        == config.resolve(options={ALIASES[key].target: _ours(key, value)})[key]
+    )
 
 
 def _ours(key: str, value: str) -> object:
@@ -51,14 +54,28 @@ def _ours(key: str, value: str) -> object:
 
 @pytest.mark.parametrize("reverse", [False, True])
 def test_a_disk_cache_that_is_off_is_off_whatever_its_size(tmp_path: Path, reverse: bool) -> None:
-    given = [("cache.disk.enabled", "false"), ("cache.disk.maxSize", "1G"), ("cache.disk.path", str(tmp_path))]
+    given = [
+        ("cache.disk.enabled", "false"),
+        ("cache.disk.maxSize", "1G"),
+        ("cache.disk.path", str(tmp_path)),
+    ]
     settings = config.resolve(options=dict(reversed(given) if reverse else given))
     assert SplitCache.of(settings.group(SplitCacheSettings)).max_bytes == 0
 
 
 def test_milliseconds_become_seconds_and_never_none() -> None:
-    assert config.resolve(options={"transaction.cache.ttl.ms": "1"})["transaction.cache.expirationSeconds"] == 1
-    assert config.resolve(options={"transaction.cache.ttl.ms": "300000"})["transaction.cache.expirationSeconds"] == 300
+    assert (
+        config.resolve(options={"transaction.cache.ttl.ms": "1"})[
+            "transaction.cache.expirationSeconds"
+        ]
+        == 1
+    )
+    assert (
+        config.resolve(options={"transaction.cache.ttl.ms": "300000"})[
+            "transaction.cache.expirationSeconds"
+        ]
+        == 300
+    )
 
 
 @pytest.mark.parametrize("key", NO_EFFECT)
@@ -71,7 +88,9 @@ def test_what_does_nothing_here_says_so_once(
         config.resolve(options={f"spark.indextables.{key}": "1"})
     assert first.given() == {}
     assert list(first.without_effect) == [key]
-    assert [r.getMessage() for r in caplog.records] == [f"Setting {key} has no effect here: {NO_EFFECT[key]}."]
+    assert [r.getMessage() for r in caplog.records] == [
+        f"Setting {key} has no effect here: {NO_EFFECT[key]}."
+    ]
 
 
 @pytest.mark.parametrize("key", REFUSED)
@@ -115,15 +134,25 @@ def test_kinds_list_their_columns(tmp_path: Path) -> None:
         }
     )
     answers = {
-        q: table.count(query=q) for q in ("body:running", "subject:running", "subject:runs", "address:10.0.0.0/8")
+        q: table.count(query=q)
+        for q in ("body:running", "subject:running", "subject:runs", "address:10.0.0.0/8")
     }
-    assert answers == {"body:running": 1, "subject:running": 0, "subject:runs": 1, "address:10.0.0.0/8": 1}
-    assert table.count(query="body:" + "x" * 50) == 1  # longer than its terms are: answered from the rows
+    assert answers == {
+        "body:running": 1,
+        "subject:running": 0,
+        "subject:runs": 1,
+        "address:10.0.0.0/8": 1,
+    }
+    assert (
+        table.count(query="body:" + "x" * 50) == 1
+    )  # longer than its terms are: answered from the rows
 
 
 def test_a_column_that_is_called_like_a_kind_wins_over_the_kind(tmp_path: Path) -> None:
     schema = pa.schema([("text", pa.string()), ("string", pa.string())])
-    table = Table.create(str(tmp_path / "t"), schema=schema, options={"indexing.typemap.text": "string"})
+    table = Table.create(
+        str(tmp_path / "t"), schema=schema, options={"indexing.typemap.text": "string"}
+    )
     assert table.settings.given()["indexing.typemap.*"] == {"text": "string"}
 
 
@@ -135,7 +164,10 @@ def test_a_column_that_is_called_like_a_kind_wins_over_the_kind(tmp_path: Path) 
         ({"typemap.TEXT": "title, text"}, {"typemap": {"text": "text", "title": "text"}}),
         ({"typemap.text": "text"}, {"typemap": {"text": "text"}}),
         ({"typemap.text": "exact_only"}, {"typemap": {"text": "exact_only"}}),
-        ({"typemap.text": "title,raw", "typemap.raw": "json"}, {"typemap": {"title": "text", "raw": "json"}}),
+        (
+            {"typemap.text": "title,raw", "typemap.raw": "json"},
+            {"typemap": {"title": "text", "raw": "json"}},
+        ),
         (
             {"typemap.text": "raw,title", "tokenizer.raw": "title"},
             {"typemap": {"raw": "text", "title": "text"}, "tokenizer": {"title": "raw"}},
@@ -146,9 +178,15 @@ def test_a_column_that_is_called_like_a_kind_wins_over_the_kind(tmp_path: Path) 
         ),
         (
             {"typemap.text": "freq,title", "indexrecordoption.freq": "freq,title"},
-            {"typemap": {"freq": "text", "title": "text"}, "indexrecordoption": {"freq": "freq", "title": "freq"}},
+            {
+                "typemap": {"freq": "text", "title": "text"},
+                "indexrecordoption": {"freq": "freq", "title": "freq"},
+            },
         ),
-        ({"tokenLength.legacy": "title,legacy"}, {"tokenLength": {"title": "legacy", "legacy": "legacy"}}),
+        (
+            {"tokenLength.legacy": "title,legacy"},
+            {"tokenLength": {"title": "legacy", "legacy": "legacy"}},
+        ),
     ],
 )
 def test_a_kind_lists_columns_though_one_is_called_like_it(
@@ -167,7 +205,10 @@ def test_a_kind_lists_columns_though_one_is_called_like_it(
     table.alter.rename_column("text", "headline")
     table.append([{"headline": "x", "raw": "{}"}])
     assert (
-        Table.open(table.path, options={"indexing.typemap.text": "title"} if "typemap.text" in options else {}).count()
+        Table.open(
+            table.path,
+            options={"indexing.typemap.text": "title"} if "typemap.text" in options else {},
+        ).count()
         == 3
     )
 
@@ -176,10 +217,17 @@ def test_a_list_of_an_option_leaves_what_the_table_says_of_the_column_that_is_ca
     tmp_path: Path,
 ) -> None:
     schema = pa.schema([("text", pa.string()), ("title", pa.string())])
-    table = Table.create(str(tmp_path / "t"), schema=schema, options={"indexing.typemap.text": "text,title"})
+    table = Table.create(
+        str(tmp_path / "t"), schema=schema, options={"indexing.typemap.text": "text,title"}
+    )
     table.append([{"text": "a b", "title": "c d"}])
-    Table.open(table.path, options={"indexing.typemap.text": "title"}).append([{"text": "a e", "title": "c f"}])
-    assert (Table.open(table.path).count(query="text:a"), Table.open(table.path).count(query="title:c")) == (2, 2)
+    Table.open(table.path, options={"indexing.typemap.text": "title"}).append(
+        [{"text": "a e", "title": "c f"}]
+    )
+    assert (
+        Table.open(table.path).count(query="text:a"),
+        Table.open(table.path).count(query="title:c"),
+    ) == (2, 2)
 
 
 def test_a_value_that_is_kind_and_column_is_taken_of_the_column_in_the_key_with_a_warning(
@@ -189,7 +237,9 @@ def test_a_value_that_is_kind_and_column_is_taken_of_the_column_in_the_key_with_
     schema = pa.schema([("text", pa.string()), ("json", pa.string())])
     with caplog.at_level(logging.WARNING, "indextables"):
         for name in ("a", "b"):
-            table = Table.create(str(tmp_path / name), schema=schema, options={"indexing.typemap.text": "json"})
+            table = Table.create(
+                str(tmp_path / name), schema=schema, options={"indexing.typemap.text": "json"}
+            )
             Table.open(table.path)
     assert table.settings.given()["indexing.typemap.*"] == {"text": "json"}
     assert [r.getMessage() for r in caplog.records] == [
@@ -198,21 +248,29 @@ def test_a_value_that_is_kind_and_column_is_taken_of_the_column_in_the_key_with_
 
 
 @pytest.mark.parametrize("mode", ["hash", "none", "HASH"])
-def test_the_mode_of_distribution_is_a_setting_that_a_table_keeps(tmp_path: Path, mode: str) -> None:
+def test_the_mode_of_distribution_is_a_setting_that_a_table_keeps(
+    tmp_path: Path, mode: str
+) -> None:
     key = "write.optimizeWrite.distributionMode"
-    table = Table.create(str(tmp_path / "t"), schema=SCHEMA, options={f"spark.indextables.{key}": mode})
+    table = Table.create(
+        str(tmp_path / "t"), schema=SCHEMA, options={f"spark.indextables.{key}": mode}
+    )
     table.append([{"subject": "a"}])
     opened = Table.open(table.path, options={"write.optimizeWrite.enabled": "true"})
     assert opened.settings[key] == mode.lower()
     opened.update_metadata(options={key: "hash"})
     assert Table.open(table.path).settings[key] == "hash"
-    with pytest.raises(InvalidInputError, match=r"distributionMode' cannot be 'range'\. Allowed: none \| hash"):
+    with pytest.raises(
+        InvalidInputError, match=r"distributionMode' cannot be 'range'\. Allowed: none \| hash"
+    ):
         Table.create(str(tmp_path / "u"), schema=SCHEMA, options={key: "range"})
 
 
 @pytest.mark.parametrize("kind", REFUSED_KINDS)
 @pytest.mark.parametrize("turned", [False, True])
-def test_a_kind_that_is_not_offered_says_what_to_write(tmp_path: Path, kind: str, turned: bool) -> None:
+def test_a_kind_that_is_not_offered_says_what_to_write(
+    tmp_path: Path, kind: str, turned: bool
+) -> None:
     options = {f"indexing.typemap.{kind}": "body"} if turned else {"indexing.typemap.body": kind}
     with pytest.raises(InvalidInputError, match=f"typemap.body cannot be '{kind}'; write `text`"):
         Table.create(str(tmp_path / "t"), schema=SCHEMA, options=options)
@@ -229,8 +287,12 @@ def test_a_kind_that_is_not_offered_says_what_to_write(tmp_path: Path, kind: str
         ("mergeOnWrite.maxConcurrentMergesPerWorker", "many", "n"),
     ],
 )
-def test_a_refused_value_names_the_key_that_was_given_and_what_it_takes(key: str, value: str, allowed: str) -> None:
-    with pytest.raises(InvalidInputError, match=rf"'{key}' cannot be '{value}'\. Allowed: .*{allowed}"):
+def test_a_refused_value_names_the_key_that_was_given_and_what_it_takes(
+    key: str, value: str, allowed: str
+) -> None:
+    with pytest.raises(
+        InvalidInputError, match=rf"'{key}' cannot be '{value}'\. Allowed: .*{allowed}"
+    ):
         config.resolve(options={key.lower(): value})
 
 
@@ -243,7 +305,9 @@ def test_errors_of_a_write_and_of_a_change_name_the_key_that_was_given(tmp_path:
         table.update_metadata(options={"indexing.storeonlyfields": "kk"})
     with pytest.raises(InvalidInputError, match=r"indexing\.nonindexed names 'kk'"):
         table.update_metadata(options={"indexing.nonindexed": "kk"})
-    with pytest.raises(InvalidInputError, match=r"^cache\.disk\.path cannot be stored in table metadata"):
+    with pytest.raises(
+        InvalidInputError, match=r"^cache\.disk\.path cannot be stored in table metadata"
+    ):
         table.update_metadata(options={"cache.disk.path": "parts"})
 
 
@@ -254,7 +318,9 @@ def test_what_does_nothing_is_accepted_where_settings_of_a_table_are_set(
     table = Table.create(str(tmp_path / "t"), schema=SCHEMA)
     with caplog.at_level(logging.WARNING, "indextables"):
         assert table.update_metadata(options={"indexing.fastfields": "body"}) is None
-        settings, words = table_properties({"indexing.fastfields": "body", "owner of it": "me"}, SCHEMA.names)
+        settings, words = table_properties(
+            {"indexing.fastfields": "body", "owner of it": "me"}, SCHEMA.names
+        )
     assert (settings, words) == ({}, {"owner of it": "me"})
     assert len(caplog.records) == 1
     assert "indexing.fastfields has no effect here" in caplog.records[0].getMessage()
@@ -271,7 +337,9 @@ def test_a_line_is_said_once_by_all_processes_of_an_application(tmp_path: Path) 
     said = ""
     for _ in range(3):
         environment = {**os.environ, "SPARK_LOCAL_DIRS": str(folder)}
-        said += subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True).stderr
+        said += subprocess.run(
+            [sys.executable, "-c", program], env=environment, capture_output=True, text=True
+        ).stderr
     assert said.count("has no effect") == 2  # for two values
     assert said.count("is left out") == 1
 
@@ -283,24 +351,46 @@ def test_a_line_is_said_once_by_all_processes_of_an_application(tmp_path: Path) 
         ("indexing.typemap.words", "subject", "typemap.subject cannot be 'words'"),
         ("indexing.tokenLength.body", "99999999", "tokenLength.body cannot be '99999999'"),
         ("indexing.typemap.text", "nope", "typemap names 'nope', which is no column"),
-        ("indexing.typemap.text", "subjct", r"names 'subjct', which is no column\. Did you mean 'subject'\?"),
-        ("indexing.tokenizer.en_stem", "bdy", r"tokenizer names 'bdy', which is no column\. Did you mean 'body'\?"),
-        ("indexing.storeonlyfields", "kk", "indexing.storeonlyfields names 'kk', which is no column"),
+        (
+            "indexing.typemap.text",
+            "subjct",
+            r"names 'subjct', which is no column\. Did you mean 'subject'\?",
+        ),
+        (
+            "indexing.tokenizer.en_stem",
+            "bdy",
+            r"tokenizer names 'bdy', which is no column\. Did you mean 'body'\?",
+        ),
+        (
+            "indexing.storeonlyfields",
+            "kk",
+            "indexing.storeonlyfields names 'kk', which is no column",
+        ),
         ("indexing.storeonlyfields", "adress", "Did you mean 'address'"),
     ],
 )
-def test_a_list_with_a_fault_names_it_and_makes_no_table(tmp_path: Path, key: str, value: str, fault: str) -> None:
+def test_a_list_with_a_fault_names_it_and_makes_no_table(
+    tmp_path: Path, key: str, value: str, fault: str
+) -> None:
     with pytest.raises(InvalidInputError, match=fault):
         Table.create(str(tmp_path / "t"), schema=SCHEMA, options={key: value})
     assert not (tmp_path / "t").exists()
 
 
-@pytest.mark.parametrize("family, words", [("typemap", ("json", "text")), ("tokenizer", ("en_stem", "raw"))])
-def test_a_column_in_two_lists_is_refused(tmp_path: Path, family: str, words: tuple[str, str]) -> None:
+@pytest.mark.parametrize(
+    "family, words", [("typemap", ("json", "text")), ("tokenizer", ("en_stem", "raw"))]
+)
+def test_a_column_in_two_lists_is_refused(
+    tmp_path: Path, family: str, words: tuple[str, str]
+) -> None:
     for first, second in (words, words[::-1]):
-        options = {f"indexing.{family}.{first}": "body,subject", f"indexing.{family}.{second}": "body"}
+        options = {
+            f"indexing.{family}.{first}": "body,subject",
+            f"indexing.{family}.{second}": "body",
+        }
         with pytest.raises(
-            InvalidInputError, match=f"{family}.{first} and indexing.{family}.{second} both name 'body'"
+            InvalidInputError,
+            match=f"{family}.{first} and indexing.{family}.{second} both name 'body'",
         ):
             Table.create(str(tmp_path / "t"), schema=SCHEMA, options=options)
     assert not (tmp_path / "t").exists()
@@ -309,7 +399,10 @@ def test_a_column_in_two_lists_is_refused(tmp_path: Path, family: str, words: tu
 @pytest.mark.parametrize("right", ["indexing.typemap.text", "indexing.typemap.body"])
 def test_a_misspelt_kind_next_to_a_right_one_is_refused(tmp_path: Path, right: str) -> None:
     value = "body" if right.endswith("text") else "text"
-    for options in ({"indexing.typemap.txet": "body", right: value}, {right: value, "indexing.typemap.txet": "body"}):
+    for options in (
+        {"indexing.typemap.txet": "body", right: value},
+        {right: value, "indexing.typemap.txet": "body"},
+    ):
         with pytest.raises(InvalidInputError, match="cannot be 'txet'"):
             Table.create(str(tmp_path / "t"), schema=SCHEMA, options=options)
     assert not (tmp_path / "t").exists()
@@ -323,7 +416,11 @@ def test_a_purge_deletes_at_most_so_many_files_and_says_what_is_left(tmp_path: P
     table = Table.create(str(tmp_path / "t"), schema=pa.schema({"a": pa.int64()}))
     for number in range(6):
         table.overwrite(pa.table({"a": [number]}))
-    options = {"purge.retentionCheckEnabled": "false", "purge.maxFilesToDelete": "3", "purge.parallelism": "2"}
+    options = {
+        "purge.retentionCheckEnabled": "false",
+        "purge.maxFilesToDelete": "3",
+        "purge.parallelism": "2",
+    }
     bounded = Table.open(table.path, options=options)
     first = bounded.purge(older_than_hours=0)
     assert (first.orphaned_files_found, first.orphaned_files_deleted) == (3, 3)
@@ -357,8 +454,8 @@ transaction.cache.{version,snapshot,fileList}.capacity
 write.optimizeWrite.distributionMode
 indexquery.indexall.maxUnqualifiedFields aws.forcePathStyle azure.bearerToken gcp.credentialsFile
 """
-"""Keys of IndexTables for the JVM's documents, beside those that were ours by the same name, that do here what they do
-there.
+"""Keys of IndexTables for the JVM's documents, beside those that were ours by the same name, that
+do here what they do there.
 """
 IDLE = """
 cache.disk.{compression,minCompressSize,manifestSyncInterval,dropWritesWhenFull}
@@ -412,7 +509,9 @@ def test_the_list_is_the_one_of_the_documents() -> None:
 
 
 @pytest.mark.parametrize(("key", "outcome"), EXPECTED.items())
-def test_every_documented_setting_works_or_is_told_to_have_no_effect_or_refused(key: str, outcome: str) -> None:
+def test_every_documented_setting_works_or_is_told_to_have_no_effect_or_refused(
+    key: str, outcome: str
+) -> None:
     for name in (key, f"spark.indextables.{key}", key.lower()):
         match = config.REGISTRY.lookup(name)
         assert match is not None, name

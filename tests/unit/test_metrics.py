@@ -1,4 +1,6 @@
-"""What a process counts of itself, seen by each of the doors: the table, SQL, a scraper, OpenTelemetry, the log."""
+"""What a process counts of itself, seen by each of the doors: the table, SQL, a scraper,
+OpenTelemetry, the log.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ MONITOR = Path(__file__).parents[2] / "docs/how-to/monitor.md"
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     """Four appends with a checkpoint at the second, a merge, a conflict, a skip, a search."""
-    table = table_of(tmp_path / "table", appends=4, partitioned=True, options={"checkpoint.interval": 2})
+    table = table_of(
+        tmp_path / "table", appends=4, partitioned=True, options={"checkpoint.interval": 2}
+    )
     stale = Table.open(table.path)
     table.merge(target_size="100M")
     with pytest.raises(ConflictError), stale.transaction() as tx:
@@ -43,9 +47,14 @@ def table(tmp_path: Path) -> Table:
 def test_a_table_tells_what_was_done_with_it(table: Table) -> None:
     figures = table.metrics()
     value = figures.value
-    assert value("indextables_commits_total") == 6 and value("indextables_commit_conflicts_total") == 1
+    assert (
+        value("indextables_commits_total") == 6 and value("indextables_commit_conflicts_total") == 1
+    )
     assert value("indextables_checkpoint_seconds_count", format="avro-state") >= 2
-    assert value("indextables_checkpoint_entries_total") > 0 and value("indextables_checkpoint_bytes_total") > 0
+    assert (
+        value("indextables_checkpoint_entries_total") > 0
+        and value("indextables_checkpoint_bytes_total") > 0
+    )
     assert value("indextables_load_seconds_count", base="avro-state") >= 1
     assert (
         value("indextables_splits_merged_total") == 12
@@ -54,7 +63,10 @@ def test_a_table_tells_what_was_done_with_it(table: Table) -> None:
     assert value("indextables_store_seconds_count", store="local", verb="put_if_absent") >= 6
     assert value("indextables_store_bytes_total", verb="get") > 0
     assert value("indextables_log_cache_hits_total") > 0 and value("indextables_no_such_thing") == 0
-    assert "indextables_commits_total" in str(figures) and figures.to_dict()["table_path"] == table.path
+    assert (
+        "indextables_commits_total" in str(figures)
+        and figures.to_dict()["table_path"] == table.path
+    )
     untouched = table_of(Path(table.path).parent / "other", appends=1)
     assert untouched.metrics().value("indextables_commits_total") == 1
 
@@ -70,10 +82,14 @@ def test_sql_tells_what_was_asked_of_the_store(table: Table) -> None:
 
 def test_a_scraper_reads_the_metrics_of_the_page(table: Table) -> None:
     client = TestClient(
-        application(Explorer(Warehouse([table.path]), Limits()), "secret", names=frozenset({"testserver"}))
+        application(
+            Explorer(Warehouse([table.path]), Limits()), "secret", names=frozenset({"testserver"})
+        )
     )
     answer = client.get("/secret/metrics")
-    assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert answer.status_code == 200 and answer.headers["content-type"].startswith(
+        "text/plain; version=0.0.4"
+    )
     assert client.get("/metrics").status_code == 403
     samples = [LINE.match(line) for line in answer.text.splitlines() if not line.startswith("#")]
     assert all(samples) and len(samples) > 20
@@ -96,8 +112,14 @@ def test_opentelemetry_sees_the_same(table: Table) -> None:
     data = reader.get_metrics_data()
     assert data is not None
     (scope,) = data.resource_metrics[0].scope_metrics
-    points: dict[str, list[Any]] = {metric.name: list(metric.data.data_points) for metric in scope.metrics}
-    ours = [p for p in points["indextables_commits_total"] if (p.attributes or {}).get("table") == table.path]
+    points: dict[str, list[Any]] = {
+        metric.name: list(metric.data.data_points) for metric in scope.metrics
+    }
+    ours = [
+        p
+        for p in points["indextables_commits_total"]
+        if (p.attributes or {}).get("table") == table.path
+    ]
     assert [getattr(p, "value", None) for p in ours] == [6]
 
 
@@ -117,7 +139,9 @@ def test_opentelemetry_makes_each_value_once() -> None:
     data = reader.get_metrics_data()
     assert data is not None
     (scope,) = data.resource_metrics[0].scope_metrics
-    assert {metric.name for metric in scope.metrics} == {sample.name for sample in registry.samples()}
+    assert {metric.name for metric in scope.metrics} == {
+        sample.name for sample in registry.samples()
+    }
     assert max(made.values()) <= 6  # a sum and a count are made together
 
 

@@ -1,4 +1,6 @@
-"""The pools of threads: in order, bounded, shared, left behind when they hang, and gone after a fork and at the end."""
+"""The pools of threads: in order, bounded, shared, left behind when they hang, and gone after a
+fork and at the end.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +98,10 @@ def test_once_at_a_time_by_key() -> None:
 def test_after_the_end_work_is_done_by_who_brings_it() -> None:
     pool = WorkerPool("test")
     pool.close()
-    assert list(pool.each(lambda _: threading.get_ident(), range(2), parallelism=2)) == [threading.get_ident()] * 2
+    assert (
+        list(pool.each(lambda _: threading.get_ident(), range(2), parallelism=2))
+        == [threading.get_ident()] * 2
+    )
 
 
 def test_a_forked_child_has_threads_of_its_own() -> None:
@@ -104,12 +109,18 @@ def test_a_forked_child_has_threads_of_its_own() -> None:
     assert list(pool.each(lambda n: n, range(9), parallelism=2)) == list(range(9))
     child = os.fork()
     if child == 0:
-        os._exit(0 if pool.size == 0 and sum(pool.each(lambda n: n, range(9), parallelism=2)) == 36 else 1)
+        os._exit(
+            0
+            if pool.size == 0 and sum(pool.each(lambda n: n, range(9), parallelism=2)) == 36
+            else 1
+        )
     assert os.waitpid(child, 0)[1] == 0
 
 
 def test_a_process_ends_with_its_threads_and_its_last_words_still_read() -> None:
-    """Work that waits for a thread is dropped at the end; a handler that reads a table then does it without threads."""
+    """Work that waits for a thread is dropped at the end; a handler that reads a table then does it
+    without threads.
+    """
     program = """
 import atexit, threading, time
 from indextables.pools import VERSIONS
@@ -117,5 +128,7 @@ atexit.register(lambda: print(sum(VERSIONS.each(lambda n: n, range(5), paralleli
 for n in range(200):
     VERSIONS.submit(lambda _: time.sleep(0.05), None, parallelism=2)
 """
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=8, check=True)
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=8, check=True
+    )
     assert ended.stdout == "10\n" and not ended.stderr

@@ -1,5 +1,5 @@
-"""Settings by the names of IndexTables for the JVM that work here: each changes something that a user sees or a test
-can count.
+"""Settings by the names of IndexTables for the JVM that work here: each changes something that a
+user sees or a test can count.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ LINES = log_rows(60_000)
 @pytest.fixture(autouse=True)
 def _nothing_was_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("indextables.config.registry._mentioned", set())
-    monkeypatch.setattr("indextables.config.registry._shared_folder", "")  # of a Spark session of this process
+    monkeypatch.setattr(
+        "indextables.config.registry._shared_folder", ""
+    )  # of a Spark session of this process
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +57,9 @@ def server() -> Iterator[FaultServer]:
 @pytest.fixture(scope="module")
 def lines_path(tmp_path_factory: pytest.TempPathFactory) -> str:
     options = {"indexing.typemap.message": "text", "indexing.substring.message": "true"}
-    table = Table.create(str(tmp_path_factory.mktemp("lines") / "t"), schema=LINES.schema, options=options)
+    table = Table.create(
+        str(tmp_path_factory.mktemp("lines") / "t"), schema=LINES.schema, options=options
+    )
     table.append(LINES)
     return table.path
 
@@ -64,8 +68,14 @@ class TestRangesOfRemoteSplits:
     """`read.coalesceMaxGap` and `read.maxRangeSize`, counted by an S3 server."""
 
     def read(self, server: FaultServer, folder: Path, **options: str) -> tuple[ScanReport, int]:
-        """A cold read of two columns with an index of a third beside: what it says of itself, and what the server saw."""
-        told = {**server.s3.options, "cache.directoryPath": str(folder), "cache.memory.maxSize": "0"}
+        """A cold read of two columns with an index of a third beside: what it says of itself, and
+        what the server saw.
+        """
+        told = {
+            **server.s3.options,
+            "cache.directoryPath": str(folder),
+            "cache.memory.maxSize": "0",
+        }
         table = Table.open(server.s3.url + "/t", options={**told, **options})
         before = server.count("GET", "splits/")
         report = table.explain(where="latency >= 0", columns=["ts", "latency"])
@@ -73,14 +83,17 @@ class TestRangesOfRemoteSplits:
         return report, server.count("GET", "splits/") - before
 
     @pytest.mark.parametrize(
-        "key", ["read.coalesceMaxGap", "cache.coalesceMaxGap", "read.batchOptimization.gapTolerance"]
+        "key",
+        ["read.coalesceMaxGap", "cache.coalesceMaxGap", "read.batchOptimization.gapTolerance"],
     )
     def test_the_gap(self, server: FaultServer, tmp_path: Path, key: str) -> None:
         apart, requests_apart = self.read(server, tmp_path / "apart", **{PREFIX + key: "0"})
         joined, requests_joined = self.read(server, tmp_path / "joined", **{PREFIX + key: "100M"})
         assert requests_apart > requests_joined, "a request for each part, or one for all"
         assert apart.bytes_read < joined.bytes_read, "what lies between is fetched too"
-        assert (apart.requests, joined.requests) == (requests_apart, requests_joined), "what is told is what happens"
+        assert (apart.requests, joined.requests) == (requests_apart, requests_joined), (
+            "what is told is what happens"
+        )
 
     @pytest.mark.parametrize("key", ["read.maxRangeSize", "read.batchOptimization.maxRangeSize"])
     def test_the_size(self, server: FaultServer, tmp_path: Path, key: str) -> None:
@@ -92,19 +105,34 @@ class TestRangesOfRemoteSplits:
 
     def test_the_rows_are_the_same(self, server: FaultServer, tmp_path: Path) -> None:
         for gap, most in (("0", "0"), ("1", "1"), ("1G", "100K"), ("256K", "0")):
-            told = {"read.coalesceMaxGap": gap, "read.maxRangeSize": most, "cache.directoryPath": str(tmp_path / gap)}
+            told = {
+                "read.coalesceMaxGap": gap,
+                "read.maxRangeSize": most,
+                "cache.directoryPath": str(tmp_path / gap),
+            }
             table = Table.open(server.s3.url + "/t", options={**server.s3.options, **told})
-            assert table.scan(where="latency > 20").read_all().equals(LINES.filter(pa.compute.field("latency") > 20))
-            assert table.count(query="message:timeout") == sum("timeout" in m for m in LINES["message"].to_pylist())
+            assert (
+                table.scan(where="latency > 20")
+                .read_all()
+                .equals(LINES.filter(pa.compute.field("latency") > 20))
+            )
+            assert table.count(query="message:timeout") == sum(
+                "timeout" in m for m in LINES["message"].to_pylist()
+            )
 
     def test_every_range_is_in_one_that_is_fetched(self) -> None:
         draw, data = random.Random(7), bytes(range(256)) * 40
         for _ in range(500):
-            ranges = [(draw.randrange(9_000), draw.choice([0, 1, 50, 1_000])) for _ in range(draw.randrange(12))]
+            ranges = [
+                (draw.randrange(9_000), draw.choice([0, 1, 50, 1_000]))
+                for _ in range(draw.randrange(12))
+            ]
             gap, most = draw.choice([0, 1, 100, 10_000]), draw.choice([0, 1, 60, 2_000])
             joined = coalesce(ranges, gap, most)
             parts = [data[start : start + length] for start, length in joined]
-            assert cut(ranges, joined, parts) == [data[start : start + length] for start, length in ranges]
+            assert cut(ranges, joined, parts) == [
+                data[start : start + length] for start, length in ranges
+            ]
             longest = max((length for _, length in ranges), default=0)
             assert all(not most or length <= max(most, longest) for _, length in joined)
 
@@ -151,7 +179,9 @@ class TestRoomForMerges:
         "mergeOnWrite.async.enabled": False,
     }
 
-    def test_a_merge_begins_only_where_there_is_room(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def test_a_merge_begins_only_where_there_is_room(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
         scratch = tmp_path / "scratch"
         scratch.mkdir()
         options = {**self.MERGING, "indexWriter.tempDirectoryPath": str(scratch)}
@@ -161,14 +191,21 @@ class TestRoomForMerges:
         assert table.files().num_rows == 3
         said = [r.getMessage() for r in caplog.records]
         assert len(said) == 2, "once for each write that would have merged"
-        assert all(f"is not merged: {scratch} has " in line and "minDiskSpaceGB (1e+06)" in line for line in said)
-        roomy = Table.open(table.path, options={**options, "mergeOnWrite.minDiskSpaceGB": "0.000001"})
+        assert all(
+            f"is not merged: {scratch} has " in line and "minDiskSpaceGB (1e+06)" in line
+            for line in said
+        )
+        roomy = Table.open(
+            table.path, options={**options, "mergeOnWrite.minDiskSpaceGB": "0.000001"}
+        )
         roomy.append(rows(range(30, 40)))
         assert (roomy.files().num_rows, ids(roomy)) == (1, list(range(40)))
 
     def test_a_folder_that_is_not_there_yet_and_a_number_that_is_none(self, tmp_path: Path) -> None:
         table = table_of(tmp_path / "t", appends=1)
-        handle = Table.open(table.path, options={"indexWriter.tempDirectoryPath": str(tmp_path / "no" / "such")})
+        handle = Table.open(
+            table.path, options={"indexWriter.tempDirectoryPath": str(tmp_path / "no" / "such")}
+        )
         assert _has_room(handle.handle, 0.000001)
         assert not _has_room(handle.handle, 1e9)
         with pytest.raises(InvalidInputError, match=r"minDiskSpaceGB' cannot be 'nan'"):
@@ -183,7 +220,9 @@ class TestPrewarming:
     def table(self, server: FaultServer, folder: Path, **options: str) -> Table:
         told = {**server.s3.options, "cache.directoryPath": str(folder), **options}
         if not server.bucket.objects:
-            made = Table.create(server.s3.url, schema=self.SCHEMA, partition_columns=["day"], options=told)
+            made = Table.create(
+                server.s3.url, schema=self.SCHEMA, partition_columns=["day"], options=told
+            )
             lines = LINES.select(["level", "host", "message"])  # more than is fetched whole
             for day in ("1", "2"):
                 made.append(lines.add_column(0, "day", [[day] * lines.num_rows]))
@@ -196,19 +235,30 @@ class TestPrewarming:
 
     def test_what_no_statement_names(self, fault_server: FaultServer, tmp_path: Path) -> None:
         self.table(fault_server, tmp_path)
-        told = {PREFIX + "prewarm.fields": "LEVEL,nothere", PREFIX + "prewarm.partitionFilter": "day = '2'"}
+        told = {
+            PREFIX + "prewarm.fields": "LEVEL,nothere",
+            PREFIX + "prewarm.partitionFilter": "day = '2'",
+        }
         table = self.table(fault_server, tmp_path / "told", **told)
         report = table.prewarm()
-        assert (report.splits, report.message) == (1, "No index to fetch: nothere (read from the rows of a split).")
+        assert (report.splits, report.message) == (
+            1,
+            "No index to fetch: nothere (read from the rows of a split).",
+        )
         assert table.prewarm(where="day IN ('1', '2')").splits == 2
         everything = self.table(fault_server, tmp_path / "all").prewarm()
         assert everything.splits == 2
         assert everything.bytes > 2 * report.bytes > 0
         assert "nothere" not in table.prewarm(columns=["host"]).message
-        found = sql(f"PREWARM INDEXTABLES CACHE '{fault_server.s3.url}'", options={**fault_server.s3.options, **told})
+        found = sql(
+            f"PREWARM INDEXTABLES CACHE '{fault_server.s3.url}'",
+            options={**fault_server.s3.options, **told},
+        )
         assert found.to_pylist()[0]["splits_prewarmed"] == 1
         with pytest.raises(InvalidInputError, match="has an index of 'nothere'"):
-            self.table(fault_server, tmp_path, **told, **{"prewarm.failOnMissingField": "true"}).prewarm()
+            self.table(
+                fault_server, tmp_path, **told, **{"prewarm.failOnMissingField": "true"}
+            ).prewarm()
 
     def test_a_table_may_name_the_columns(self, fault_server: FaultServer, tmp_path: Path) -> None:
         table = self.table(fault_server, tmp_path)
@@ -220,7 +270,9 @@ class TestPrewarming:
         with pytest.raises(InvalidInputError, match="cannot be stored in table metadata"):
             table.update_metadata(options={"prewarm.partitionFilter": "day = '1'"})
 
-    def test_the_first_read_of_a_split_warms_it(self, fault_server: FaultServer, tmp_path: Path) -> None:
+    def test_the_first_read_of_a_split_warms_it(
+        self, fault_server: FaultServer, tmp_path: Path
+    ) -> None:
         self.table(fault_server, tmp_path)
         cold = self.table(fault_server, tmp_path / "cold")
         cold.count(query="level:WARN")
@@ -242,7 +294,9 @@ class TestPrewarming:
         size = len(objects[name].data)
         for start in range(size * 2 // 3, size, 10_000):  # rows come first, then their index
             sound = objects[name]
-            objects[name] = replace(sound, data=sound.data[:start] + b"!" * 50 + sound.data[start + 50 :])
+            objects[name] = replace(
+                sound, data=sound.data[:start] + b"!" * 50 + sound.data[start + 50 :]
+            )
             if self._is_damaged(fault_server, tmp_path / f"{start}", whole.num_rows):
                 break
             objects[name] = sound
@@ -274,9 +328,13 @@ class TestPrewarming:
         with caplog.at_level(logging.WARNING, "indextables"):
             opened = Table.open(table.path, options=options)
             assert (opened.count(), opened.search("message:a").num_rows) == (1, 1)
-        assert sum("prewarm.partitionFilter" in record.getMessage() for record in caplog.records) == 1
+        assert (
+            sum("prewarm.partitionFilter" in record.getMessage() for record in caplog.records) == 1
+        )
 
-    def test_only_the_columns_that_are_named(self, fault_server: FaultServer, tmp_path: Path) -> None:
+    def test_only_the_columns_that_are_named(
+        self, fault_server: FaultServer, tmp_path: Path
+    ) -> None:
         self.table(fault_server, tmp_path)
         told = {PREFIX + "prewarm.enabled": "true", PREFIX + "prewarm.fields": "host"}
         warmed = self.table(fault_server, tmp_path / "warm", **told)
@@ -294,12 +352,16 @@ def test_a_large_file_is_uploaded_in_parts(
     store = StoreSpec.from_url(fault_server.s3.url, {**fault_server.s3.options, **options})
     open_store(store).put_file("large", source)
     assert fault_server.count("PUT", "large") == parts
-    with pytest.raises(InvalidInputError, match=r"'s3\.partSize' cannot be '1M'\. Allowed: .* at least 5242880 bytes"):
+    with pytest.raises(
+        InvalidInputError,
+        match=r"'s3\.partSize' cannot be '1M'\. Allowed: .* at least 5242880 bytes",
+    ):
         config.resolve(options={"s3.partSize": "1M"})
 
 
 UNBOUNDED = KindBounds(
-    dict.fromkeys(("versions", "snapshots", "manifests"), 0), dict.fromkeys(("versions", "metadata", "files"), 0)
+    dict.fromkeys(("versions", "snapshots", "manifests"), 0),
+    dict.fromkeys(("versions", "metadata", "files"), 0),
 )
 
 
@@ -321,10 +383,17 @@ class TestBoundsOfTheLogCache:
             cache.put(kind, "t", "x", 1, cost_bytes=10)
         now[0] = 2.0
         cache.put("snapshots", "t", "x", 2, cost_bytes=10)  # goes on from the one before
-        held = {kind: cache.get(kind, "t", "x") for kind in ("snapshots", "states", "versions", "manifests")}
+        held = {
+            kind: cache.get(kind, "t", "x")
+            for kind in ("snapshots", "states", "versions", "manifests")
+        }
         assert held == {"snapshots": 2, "states": 1, "versions": None, "manifests": 1}
         now[0] = 5.0
-        assert [cache.get(kind, "t", "x") for kind in ("snapshots", "states", "manifests")] == [None, None, 1]
+        assert [cache.get(kind, "t", "x") for kind in ("snapshots", "states", "manifests")] == [
+            None,
+            None,
+            1,
+        ]
         cache.put("snapshots", "t", "x", 3, cost_bytes=10)
         now[0] = 9.9
         assert cache.get("snapshots", "t", "x") == 3
@@ -350,7 +419,10 @@ class TestBoundsOfTheLogCache:
     def test_version_files_that_are_remembered(self, tmp_path: Path) -> None:
         table = table_of(tmp_path / "t", appends=6, options={"checkpoint.enabled": "false"})
         PROCESS_CACHE.invalidate()
-        bounded = {"checkpoint.enabled": "false", PREFIX + "transaction.cache.version.capacity": "3"}
+        bounded = {
+            "checkpoint.enabled": "false",
+            PREFIX + "transaction.cache.version.capacity": "3",
+        }
         assert Table.open(table.path, options=bounded).cache_stats().entries["versions"] == 3
 
     def test_tables_whose_snapshot_is_remembered(self, tmp_path: Path) -> None:
@@ -382,7 +454,10 @@ class TestBoundsOfTheLogCache:
         assert looks()[0] > before[0]
 
     def test_tables_whose_manifests_are_remembered(self, tmp_path: Path) -> None:
-        tables = [table_of(tmp_path / name, appends=6, options={"state.entriesPerManifest": "2"}) for name in "ab"]
+        tables = [
+            table_of(tmp_path / name, appends=6, options={"state.entriesPerManifest": "2"})
+            for name in "ab"
+        ]
         for table in tables:
             table.checkpoint()
         PROCESS_CACHE.invalidate()
@@ -393,7 +468,9 @@ class TestBoundsOfTheLogCache:
         assert held[0] == 0
         assert held[1] >= 3
 
-    def test_a_bound_that_is_given_replaces_the_one_of_its_kind_and_no_other(self, tmp_path: Path) -> None:
+    def test_a_bound_that_is_given_replaces_the_one_of_its_kind_and_no_other(
+        self, tmp_path: Path
+    ) -> None:
         table = table_of(tmp_path / "t", appends=6, options={"checkpoint.enabled": "false"})
         key, plain = PREFIX + "transaction.cache.{}.capacity", {"checkpoint.enabled": "false"}
         Table.open(table.path, options={**plain, key.format("version"): "3"})
@@ -432,7 +509,12 @@ class Workspace:
 
     def __call__(self) -> dict[str, Any]:
         later = datetime.now(UTC) + timedelta(hours=1)
-        return {"access_key_id": f"for-{self._token}", "secret_access_key": "s", "token": None, "expires_at": later}
+        return {
+            "access_key_id": f"for-{self._token}",
+            "secret_access_key": "s",
+            "token": None,
+            "expires_at": later,
+        }
 
 
 def workspace(*, settings: dict[str, Any]) -> dict[str, Any]:
@@ -463,7 +545,11 @@ class TestDatabricks:
         TOLD.clear()
 
     def test_a_provider_that_cannot_be_made_shows_no_token(self) -> None:
-        options = {**GIVEN, "aws.credentialsProviderClass": "providers_of_this_test:Broken", "aws.region": "x"}
+        options = {
+            **GIVEN,
+            "aws.credentialsProviderClass": "providers_of_this_test:Broken",
+            "aws.region": "x",
+        }
         with pytest.raises(
             InvalidInputError, match=r"providers_of_this_test:Broken' failed: RuntimeError: no work"
         ) as e:
@@ -471,14 +557,22 @@ class TestDatabricks:
         assert "hush" not in "".join(traceback.format_exception(e.value))
 
     def spec(self, server: FaultServer, name: str, **options: str) -> StoreSpec:
-        kept = {k: v for k, v in server.s3.options.items() if k not in ("aws.accessKey", "aws.secretKey")}
+        kept = {
+            k: v
+            for k, v in server.s3.options.items()
+            if k not in ("aws.accessKey", "aws.secretKey")
+        }
         provider = {"aws.credentialsProviderClass": f"providers_of_this_test:{name}"}
         given = {PREFIX + key: value for key, value in GIVEN.items()}
         return StoreSpec.from_url(server.s3.url, {**kept, **provider, **given, **options})
 
     @pytest.mark.parametrize("name", ["Workspace", "workspace"])
-    def test_a_provider_is_told(self, fault_server: FaultServer, caplog: pytest.LogCaptureFixture, name: str) -> None:
-        spec = pickle.loads(pickle.dumps(self.spec(fault_server, name)))  # as it travels to a worker
+    def test_a_provider_is_told(
+        self, fault_server: FaultServer, caplog: pytest.LogCaptureFixture, name: str
+    ) -> None:
+        spec = pickle.loads(
+            pickle.dumps(self.spec(fault_server, name))
+        )  # as it travels to a worker
         with caplog.at_level(logging.WARNING, "indextables"):
             open_store(spec).put("x", b"1")
         assert TOLD[0] == TYPED
@@ -510,9 +604,17 @@ class TestDatabricks:
 
     def test_the_token_is_shown_nowhere(self, fault_server: FaultServer) -> None:
         spec = self.spec(fault_server, "Workspace")
-        provider = load_provider("providers_of_this_test:workspace", spec.options.databricks.given())
+        provider = load_provider(
+            "providers_of_this_test:workspace", spec.options.databricks.given()
+        )
         settings = config.resolve(options=GIVEN)
-        shown = [repr(spec), repr(spec.options), repr(spec.options.databricks), repr(settings), repr(provider)]
+        shown = [
+            repr(spec),
+            repr(spec.options),
+            repr(spec.options.databricks),
+            repr(settings),
+            repr(provider),
+        ]
         shown.append(str(sql("DESCRIBE INDEXTABLES ENVIRONMENT", options=GIVEN).to_pylist()))
         assert not [text for text in shown if "hush" in text]
         assert "databricks.apiToken" in shown[-1]
@@ -525,19 +627,27 @@ def test_partitions_of_a_write_are_built_at_the_same_time(tmp_path: Path) -> Non
     found = []
     for name, threads in (("one", "1"), ("four", "4")):
         options = {PREFIX + "indexWriter.threads": threads}
-        table = Table.create(str(tmp_path / name), schema=data.schema, partition_columns=["day"], options=options)
+        table = Table.create(
+            str(tmp_path / name), schema=data.schema, partition_columns=["day"], options=options
+        )
         table.append(data)
         assert WRITES.size == (0 if threads == "1" else 4)
-        days = [dict(values)["day"] for values in table.files().column("partition_values").to_pylist()]
+        days = [
+            dict(values)["day"] for values in table.files().column("partition_values").to_pylist()
+        ]
         found.append((days, table.scan().read_all().sort_by("n").to_pylist()))
     assert found[0] == found[1]
     assert len(found[0][0]) == 7
 
 
-def test_splits_of_a_write_that_fails_in_one_partition_are_deleted(fault_server: FaultServer) -> None:
+def test_splits_of_a_write_that_fails_in_one_partition_are_deleted(
+    fault_server: FaultServer,
+) -> None:
     options = {"indexWriter.threads": "4", **fault_server.s3.options}
     data = pa.table({"day": [str(n) for n in range(8)], "n": list(range(8))})
-    table = Table.create(fault_server.s3.url, schema=data.schema, partition_columns=["day"], options=options)
+    table = Table.create(
+        fault_server.s3.url, schema=data.schema, partition_columns=["day"], options=options
+    )
     fault_server.plan(HttpFault("PUT", "day=5", status=403, code="AccessDenied", times=100))
     with pytest.raises(AccessDeniedError):
         table.append(data)

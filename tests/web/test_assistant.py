@@ -1,4 +1,6 @@
-"""The MCP server, asked by the client of the `mcp` package over pipes: five tools, limits, errors with the way out."""
+"""The MCP server, asked by the client of the `mcp` package over pipes: five tools, limits, errors
+with the way out.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,15 @@ mcp = pytest.importorskip("mcp", reason="mcp is not installed")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("assistant")
     schema = pa.schema([("id", pa.int64()), ("level", pa.string()), ("message", pa.string())])
-    table = Table.create(str(root / "logs"), schema=schema, options={"indexing.typemap.message": "text"})
+    table = Table.create(
+        str(root / "logs"), schema=schema, options={"indexing.typemap.message": "text"}
+    )
     rows = [
-        {"id": n, "level": "ERROR" if n % 3 == 0 else "INFO", "message": f"timeout {n} " + "x" * 2_000}
+        {
+            "id": n,
+            "level": "ERROR" if n % 3 == 0 else "INFO",
+            "message": f"timeout {n} " + "x" * 2_000,
+        }
         for n in range(150)
     ]
     table.append(rows)
@@ -37,10 +45,19 @@ def asked(folder: Path, *calls: tuple[str, dict[str, Any]]) -> list[tuple[bool, 
 
         parameters = mcp.StdioServerParameters(command=COMMAND, args=["mcp", str(folder)])
         answers = []
-        async with stdio_client(parameters) as (reading, writing), mcp.ClientSession(reading, writing) as opened:
+        async with (
+            stdio_client(parameters) as (reading, writing),
+            mcp.ClientSession(reading, writing) as opened,
+        ):
             await opened.initialize()
             listed = await opened.list_tools()
-            assert [tool.name for tool in listed.tools] == ["describe", "search", "count", "aggregate", "history"]
+            assert [tool.name for tool in listed.tools] == [
+                "describe",
+                "search",
+                "count",
+                "aggregate",
+                "history",
+            ]
             assert all(tool.description for tool in listed.tools)
             for name, arguments in calls:
                 answer = await opened.call_tool(name, arguments)
@@ -55,11 +72,22 @@ def test_tools_look_at_tables(folder: Path) -> None:
         folder,
         ("describe", {}),
         ("describe", {"table": "logs"}),
-        ("search", {"table": "logs", "query": "timeout AND level:ERROR", "limit": 3, "columns": ["id", "message"]}),
+        (
+            "search",
+            {
+                "table": "logs",
+                "query": "timeout AND level:ERROR",
+                "limit": 3,
+                "columns": ["id", "message"],
+            },
+        ),
         ("search", {"table": "logs", "query": "*", "limit": 1000, "order_by": "id desc"}),
         ("count", {"table": "logs", "where": "id < 10"}),
         ("aggregate", {"table": "logs", "aggregations": {"l": {"terms": {"field": "level"}}}}),
-        ("aggregate", {"table": "logs", "aggregations": {"i": {"terms": {"field": "id", "size": 1000}}}}),
+        (
+            "aggregate",
+            {"table": "logs", "aggregations": {"i": {"terms": {"field": "id", "size": 1000}}}},
+        ),
         ("history", {"table": "logs"}),
         ("search", {"table": "logs", "query": "level:("}),
         ("describe", {"table": "log"}),
@@ -73,8 +101,15 @@ def test_tools_look_at_tables(folder: Path) -> None:
         "indexed_as": "text",
     }
     assert found[2]["matches"] == 50 and len(found[2]["rows"]) == 3
-    assert found[2]["rows"][0]["message"].endswith("more characters)") and len(found[2]["rows"][0]["message"]) < 1_100
-    assert len(found[3]["rows"]) == 100 and "At most 100 rows" in found[3]["note"] and found[3]["rows"][0]["id"] == 149
+    assert (
+        found[2]["rows"][0]["message"].endswith("more characters)")
+        and len(found[2]["rows"][0]["message"]) < 1_100
+    )
+    assert (
+        len(found[3]["rows"]) == 100
+        and "At most 100 rows" in found[3]["note"]
+        and found[3]["rows"][0]["id"] == 149
+    )
     assert found[4]["count"] == 10
     assert found[5]["rows"] == [{"l": "INFO", "count": 100}, {"l": "ERROR", "count": 50}]
     assert len(found[6]["rows"]) == 100 and "of 150 rows" in found[6]["note"]

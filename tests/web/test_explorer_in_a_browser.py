@@ -1,6 +1,8 @@
-"""The explorer in a real browser: searching, zooming, facets, order, pages, versions, exports, links, errors, by keys too.
+"""The explorer in a real browser: searching, zooming, facets, order, pages, versions, exports,
+links, errors, by keys too.
 
-Pages are looked at by axe for what people with other eyes and hands need. Without Chromium there is nothing to look with.
+Pages are looked at by axe for what people with other eyes and hands need. Without Chromium there is
+nothing to look with.
 """
 
 from __future__ import annotations
@@ -23,23 +25,40 @@ from indextables.web.service import LOOPBACK, application
 from indextables.web.warehouse import Warehouse
 from indextables.web.workers import open_socket
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed"),
     pytest.mark.xdist_group("browser"),
 ]
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+]
 START = dt.datetime(2026, 11, 1, tzinfo=dt.UTC)
-HOSTILE = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\"> gateway"
+HOSTILE = (
+    "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\"> gateway"
+)
 SCHEMA = pa.schema(
-    [("ts", pa.timestamp("us", tz="UTC")), ("level", pa.string()), ("status", pa.int32()), ("message", pa.string())]
+    [
+        ("ts", pa.timestamp("us", tz="UTC")),
+        ("level", pa.string()),
+        ("status", pa.int32()),
+        ("message", pa.string()),
+    ]
 )
 
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     root = tmp_path_factory.mktemp("seen")
-    logs = Table.create(str(root / "logs"), schema=SCHEMA, options={"indexing.typemap.message": "text"})
+    logs = Table.create(
+        str(root / "logs"), schema=SCHEMA, options={"indexing.typemap.message": "text"}
+    )
     for turn in range(2):
         rows = [
             {
@@ -210,16 +229,34 @@ def test_hostile_rows_are_text(page: Any, address: str) -> None:
     ],
 )
 def test_axe_finds_nothing(browser: Any, address: str, scheme: Any, width: int) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed").Axe()
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True)
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright", reason="axe is not installed"
+    ).Axe()
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True
+    )
     page = context.new_page()
-    places = ("", "t/logs/search?q=gateway", "t/logs/search?as=records&v=1", "t/logs/search?q=(", "t/empty/search")
-    for place in (*places, "t/logs/schema", "t/logs/files", "t/logs/history?from=0&to=2", "t/logs/upkeep?plan=merge"):
+    places = (
+        "",
+        "t/logs/search?q=gateway",
+        "t/logs/search?as=records&v=1",
+        "t/logs/search?q=(",
+        "t/empty/search",
+    )
+    for place in (
+        *places,
+        "t/logs/schema",
+        "t/logs/files",
+        "t/logs/history?from=0&to=2",
+        "t/logs/upkeep?plan=merge",
+    ):
         page.goto(f"{address}{place}")
         page.wait_for_load_state("networkidle")
         results = axe.run(page)
         assert results.violations_count == 0, f"{place}: {results.generate_report()}"
-        assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth"), place
+        assert page.evaluate(
+            "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+        ), place
     context.close()
 
 
@@ -230,7 +267,10 @@ def test_it_works_without_scripts(browser: Any, address: str) -> None:
     page.fill("#q", "level:ERROR")
     page.click("button.go")
     page.click('a:has-text("Show count, histogram and facets")')
-    assert "of 20" in page.locator("#count").inner_text() and page.locator("[data-brush] a").count() > 3
+    assert (
+        "of 20" in page.locator("#count").inner_text()
+        and page.locator("[data-brush] a").count() > 3
+    )
     page.click('.facets a:has-text("ERROR") >> nth=0')
     assert page.locator(".chip").count() == 1
     context.close()

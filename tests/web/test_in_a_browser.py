@@ -1,6 +1,8 @@
-"""The report page in the browsers of this machine: nothing overlaps, nothing is cut, by day and by night.
+"""The report page in the browsers of this machine: nothing overlaps, nothing is cut, by day and by
+night.
 
-There is a case for each browser that is installed; where there is none, there is nothing to look at it with.
+There is a case for each browser that is installed; where there is none, there is nothing to look at
+it with.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ import pytest
 from indextables.web.report import report_html
 from tests.support.pictured import eventful_table
 
-BROWSERS = [name for name in ("chromium", "chromium-browser", "google-chrome") if shutil.which(name)]
+BROWSERS = [
+    name for name in ("chromium", "chromium-browser", "google-chrome") if shutil.which(name)
+]
 LOOK = """<script>
 const found = [];
 for (const svg of document.querySelectorAll("svg")) {
@@ -41,7 +45,10 @@ document.body.setAttribute("data-answer", JSON.stringify(answer));
 @pytest.mark.parametrize("browser", BROWSERS)
 def test_no_label_overlaps_another_or_is_cut(browser: str, width: int, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    page.write_text(report_html(eventful_table(tmp_path / "table")).replace("</body>", f"{LOOK}</body>"), "utf-8")
+    page.write_text(
+        report_html(eventful_table(tmp_path / "table")).replace("</body>", f"{LOOK}</body>"),
+        "utf-8",
+    )
     by_day = looked_at(browser, page, width)
     by_night = looked_at(browser, page, width, "--blink-settings=preferredColorScheme=0")
     for answer in (by_day, by_night):
@@ -51,7 +58,13 @@ def test_no_label_overlaps_another_or_is_cut(browser: str, width: int, tmp_path:
 
 def looked_at(browser: str, page: Path, width: int, *flags: str) -> dict[str, object]:
     """What the page says of itself after it was laid out."""
-    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={page.parent / 'profile'}"]
+    command = [
+        browser,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        f"--user-data-dir={page.parent / 'profile'}",
+    ]
     done = subprocess.run(
         [*command, *flags, f"--window-size={width},2000", "--dump-dom", page.as_uri()],
         capture_output=True,

@@ -1,4 +1,6 @@
-"""The service under requests that no client should send: every answer is a result or an error of ours, never a fault."""
+"""The service under requests that no client should send: every answer is a result or an error of
+ours, never a fault.
+"""
 
 from __future__ import annotations
 
@@ -59,15 +61,57 @@ ODD: list[Any] = [
         "~1",
         "<em>",
     ),
-    *([], {}, [[]], [{}], {"": {}}, [None], ["a", 1], {"a": {"b": {"c": []}}}, "_score", "_doc", "id", "ts", "message"),
+    *(
+        [],
+        {},
+        [[]],
+        [{}],
+        {"": {}},
+        [None],
+        ["a", 1],
+        {"a": {"b": {"c": []}}},
+        "_score",
+        "_doc",
+        "id",
+        "ts",
+        "message",
+    ),
 ]
 QUERIES: list[Any] = [
-    {"match": {"message": {"query": "disk full", "operator": "and", "minimum_should_match": "50%", "boost": 2}}},
+    {
+        "match": {
+            "message": {
+                "query": "disk full",
+                "operator": "and",
+                "minimum_should_match": "50%",
+                "boost": 2,
+            }
+        }
+    },
     {"match_phrase": {"message": {"query": "disk full", "slop": 1}}},
     {"match_phrase_prefix": {"message": {"query": "disk fu", "boost": 2}}},
-    {"multi_match": {"query": "disk", "fields": ["message^2"], "type": "best_fields", "operator": "or"}},
-    {"bool": {"must": [{"match_all": {}}], "should": [{"term": {"level": "INFO"}}], "minimum_should_match": 1}},
-    {"bool": {"filter": {"range": {"ts": {"gte": "now-1d", "format": "epoch_millis", "time_zone": "UTC"}}}}},
+    {
+        "multi_match": {
+            "query": "disk",
+            "fields": ["message^2"],
+            "type": "best_fields",
+            "operator": "or",
+        }
+    },
+    {
+        "bool": {
+            "must": [{"match_all": {}}],
+            "should": [{"term": {"level": "INFO"}}],
+            "minimum_should_match": 1,
+        }
+    },
+    {
+        "bool": {
+            "filter": {
+                "range": {"ts": {"gte": "now-1d", "format": "epoch_millis", "time_zone": "UTC"}}
+            }
+        }
+    },
     {"range": {"ms": {"gt": 1, "lte": "5.5", "boost": 1}}},
     {"terms": {"level": ["INFO", "WARN"], "boost": 1}},
     {"term": {"day": {"value": "2026-11-01"}}},
@@ -77,7 +121,13 @@ QUERIES: list[Any] = [
     {"fuzzy": {"message": {"value": "dsik", "fuzziness": "AUTO"}}},
     {"exists": {"field": "tags"}},
     {"query_string": {"query": "message:disk", "fields": ["message"], "default_operator": "and"}},
-    {"simple_query_string": {"query": "disk + fu*", "fields": ["message"], "default_operator": "or"}},
+    {
+        "simple_query_string": {
+            "query": "disk + fu*",
+            "fields": ["message"],
+            "default_operator": "or",
+        }
+    },
 ]
 AGGREGATIONS: list[Any] = [
     {
@@ -86,9 +136,35 @@ AGGREGATIONS: list[Any] = [
             "aggs": {"m": {"max": {"field": "ms"}}},
         }
     },
-    {"a": {"date_histogram": {"field": "ts", "fixed_interval": "1h", "format": "yyyy", "keyed": True}}},
-    {"a": {"date_histogram": {"field": "ts", "calendar_interval": "day", "extended_bounds": {"min": 0, "max": "now"}}}},
-    {"a": {"histogram": {"field": "ms", "interval": 5, "offset": 1, "extended_bounds": {"min": 0, "max": 9}}}},
+    {
+        "a": {
+            "date_histogram": {
+                "field": "ts",
+                "fixed_interval": "1h",
+                "format": "yyyy",
+                "keyed": True,
+            }
+        }
+    },
+    {
+        "a": {
+            "date_histogram": {
+                "field": "ts",
+                "calendar_interval": "day",
+                "extended_bounds": {"min": 0, "max": "now"},
+            }
+        }
+    },
+    {
+        "a": {
+            "histogram": {
+                "field": "ms",
+                "interval": 5,
+                "offset": 1,
+                "extended_bounds": {"min": 0, "max": 9},
+            }
+        }
+    },
     {"a": {"range": {"field": "ms", "ranges": [{"from": 1, "to": 5, "key": "k"}, {"from": 3}]}}},
     {
         "a": {"percentiles": {"field": "ms", "percents": [50, 99], "keyed": False}},
@@ -104,7 +180,11 @@ SEARCH: dict[str, Any] = {
     "_source": {"includes": ["id", "m*"], "excludes": ["ms"]},
     "fields": [{"field": "ts", "format": "epoch_millis"}, "level"],
     "docvalue_fields": ["day"],
-    "highlight": {"fields": {"message": {"fragment_size": 20}}, "pre_tags": ["<b>"], "number_of_fragments": 1},
+    "highlight": {
+        "fields": {"message": {"fragment_size": 20}},
+        "pre_tags": ["<b>"],
+        "number_of_fragments": 1,
+    },
     "track_total_hits": True,
     "track_scores": True,
     "timeout": "5s",
@@ -124,7 +204,13 @@ OWN: dict[str, dict[str, Any]] = {
     "aggregate": {
         "q": "disk",
         "aggs": {
-            "c": {"composite": {"sources": [{"l": {"terms": {"field": "level"}}}], "size": 2, "after": {"l": "A"}}},
+            "c": {
+                "composite": {
+                    "sources": [{"l": {"terms": {"field": "level"}}}],
+                    "size": 2,
+                    "after": {"l": "A"},
+                }
+            },
             "f": {"filters": {"filters": {"big": "ms > 5"}}},
             "t": {"top_hits": {"sort": "ts desc", "columns": ["id"], "size": 2}},
         },
@@ -136,12 +222,20 @@ OWN: dict[str, dict[str, Any]] = {
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     folder: Path = tmp_path_factory.mktemp("served")
-    table = Table.create(str(folder / "logs"), schema=SCHEMA, options={"indexing.typemap.message": "text"})
+    table = Table.create(
+        str(folder / "logs"), schema=SCHEMA, options={"indexing.typemap.message": "text"}
+    )
     values = (0.5, 5.0, math.nan, math.inf, None)
     for part in range(2):
         table.append(
             [
-                {"id": n, "ms": values[n % 5], "level": "INFO", "message": f"disk {n} full", "tags": ["a"]}
+                {
+                    "id": n,
+                    "ms": values[n % 5],
+                    "level": "INFO",
+                    "message": f"disk {n} full",
+                    "tags": ["a"],
+                }
                 for n in range(part * 10, part * 10 + 10)
             ]
         )
@@ -155,7 +249,13 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
 def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """The way to every part of a body."""
     yield at
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, item in items:
         yield from places(item, (*at, key))
 
@@ -198,23 +298,38 @@ def shoot(client: TestClient, chance: random.Random) -> int:
         for _ in range(chance.randint(1, 3)):
             body = changed(body, chance) if isinstance(body, dict) and body else body
         content = json.dumps(body)
-        address = chance.choice(["/logs/_search", "/_search", "/logs/_count", "/logs/_msearch", "/logs/_field_caps"])
+        address = chance.choice(
+            ["/logs/_search", "/_search", "/logs/_count", "/logs/_msearch", "/logs/_field_caps"]
+        )
         if address.endswith("_msearch"):
-            content = f"{json.dumps(chance.choice([{}, {'index': chance.choice(ODD)}]))}\n{content}\n"
+            content = (
+                f"{json.dumps(chance.choice([{}, {'index': chance.choice(ODD)}]))}\n{content}\n"
+            )
         answer = client.post(address, content=content)
     elif roll < 0.85:
         verb = chance.choice(sorted(OWN))
         content = json.dumps(changed(OWN[verb], chance))
         answer = client.post(f"/api/tables/logs/{verb}", content=content)
     elif roll < 0.95:
-        content = chance.choice(["limit", "offset", "version", "q", "size", "from", "sort", "_source", "h", "fields"])
-        value = chance.choice([text for text in ODD if isinstance(text, str) and text.isprintable()])
-        addresses = ["/api/tables/logs/search", "/logs/_search", "/_cat/indices", "/logs/_field_caps", "/logs/_mapping"]
+        content = chance.choice(
+            ["limit", "offset", "version", "q", "size", "from", "sort", "_source", "h", "fields"]
+        )
+        value = chance.choice(
+            [text for text in ODD if isinstance(text, str) and text.isprintable()]
+        )
+        addresses = [
+            "/api/tables/logs/search",
+            "/logs/_search",
+            "/_cat/indices",
+            "/logs/_field_caps",
+            "/logs/_mapping",
+        ]
         answer = client.get(chance.choice(addresses), params={content: value})
     else:
         content = bytes(chance.choices(b'{}[]",:0x\xff\xed\xa0\x80\n', k=chance.randint(0, 40)))  # type: ignore[assignment]
         answer = client.post(
-            chance.choice(["/logs/_search", "/logs/_msearch", "/api/tables/logs/count"]), content=content
+            chance.choice(["/logs/_search", "/logs/_msearch", "/api/tables/logs/count"]),
+            content=content,
         )
     check(answer, content)
     return int(answer.status_code)
@@ -236,7 +351,9 @@ def test_thousands_of_odd_requests_are_answered_or_refused(client: TestClient, s
 
 
 @pytest.mark.parametrize("kinds", [QUERIES, AGGREGATIONS])
-def test_the_requests_that_are_changed_are_right_themselves(client: TestClient, kinds: list[Any]) -> None:
+def test_the_requests_that_are_changed_are_right_themselves(
+    client: TestClient, kinds: list[Any]
+) -> None:
     for part in kinds:
         body = {**SEARCH, "query" if kinds is QUERIES else "aggs": part}
         answer = client.post("/logs/_search", content=json.dumps(body))

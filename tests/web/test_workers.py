@@ -1,4 +1,6 @@
-"""The search service as a process: answers on a kept connection come at once, and several workers share one port."""
+"""The search service as a process: answers on a kept connection come at once, and several workers
+share one port.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,21 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def served(path: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    command = [sys.executable, "-m", "indextables.cli", "serve", str(path), "--port", "0", "--json", "--token", TOKEN]
-    process = subprocess.Popen([*command, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = [
+        sys.executable,
+        "-m",
+        "indextables.cli",
+        "serve",
+        str(path),
+        "--port",
+        "0",
+        "--json",
+        "--token",
+        TOKEN,
+    ]
+    process = subprocess.Popen(
+        [*command, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     assert process.stdout is not None
     try:
         started = json.loads("".join(process.stdout.readline() for _ in range(4)))
@@ -44,7 +59,9 @@ def served(path: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], str
 
 
 def count_hits(connection: http.client.HTTPConnection) -> int:
-    connection.request("GET", "/logs/_search?q=gateway", headers={"Authorization": f"Bearer {TOKEN}"})
+    connection.request(
+        "GET", "/logs/_search?q=gateway", headers={"Authorization": f"Bearer {TOKEN}"}
+    )
     with connection.getresponse() as answer:
         found: int = json.loads(answer.read())["hits"]["total"]["value"]
     return found
@@ -96,14 +113,18 @@ def test_answers_on_a_kept_connection_are_not_delayed(path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads the processes of Linux")
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
-def test_workers_share_a_port_are_replaced_and_end_with_the_service(path: Path, stop: signal.Signals) -> None:
+def test_workers_share_a_port_are_replaced_and_end_with_the_service(
+    path: Path, stop: signal.Signals
+) -> None:
     with served(path, "--workers", "2") as (process, address):
         wait_until(lambda: len(children_of(process.pid)) == 2)
         assert count_once(address) == 1
         time.sleep(5)  # a worker that ends sooner is taken for one that cannot start
         killed, other = children_of(process.pid)
         os.kill(killed, signal.SIGKILL)
-        wait_until(lambda: len(children_of(process.pid)) == 2 and killed not in children_of(process.pid))
+        wait_until(
+            lambda: len(children_of(process.pid)) == 2 and killed not in children_of(process.pid)
+        )
         assert all(count_once(address) == 1 for _ in range(10))
         workers = children_of(process.pid)
         assert other in workers

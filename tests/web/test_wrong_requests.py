@@ -24,7 +24,9 @@ ROWS = 20
 def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
     schema = pa.schema([("id", pa.int64()), ("message", pa.string())])
     folder = tmp_path_factory.mktemp("served")
-    made = Table.create(str(folder / "logs"), schema=schema, options={"indexing.typemap.message": "text"})
+    made = Table.create(
+        str(folder / "logs"), schema=schema, options={"indexing.typemap.message": "text"}
+    )
     made.append([{"id": n, "message": f"disk {n}"} for n in range(ROWS)])
     return made
 
@@ -39,13 +41,23 @@ def app(table: Table) -> Iterator[Any]:
 
 @pytest.mark.parametrize("digits", ["²", "١", "１", "1e3", "-1", "9" * 30, "1.0", "\x00", " "])
 @pytest.mark.parametrize("key", ["limit", "offset", "version", "size", "from"])
-def test_what_is_no_number_is_refused_wherever_one_is_given(app: Any, key: str, digits: str) -> None:
-    client = TestClient(app, headers={"Authorization": f"Bearer {TOKEN}"}, raise_server_exceptions=False)
+def test_what_is_no_number_is_refused_wherever_one_is_given(
+    app: Any, key: str, digits: str
+) -> None:
+    client = TestClient(
+        app, headers={"Authorization": f"Bearer {TOKEN}"}, raise_server_exceptions=False
+    )
     if key in ("size", "from"):
-        answers = [client.get("/logs/_search", params={key: digits}), client.post("/logs/_search", json={key: digits})]
+        answers = [
+            client.get("/logs/_search", params={key: digits}),
+            client.post("/logs/_search", json={key: digits}),
+        ]
     else:
         address = "/api/tables/logs/search"
-        answers = [client.get(address, params={key: digits}), client.post(address, json={key: digits})]
+        answers = [
+            client.get(address, params={key: digits}),
+            client.post(address, json={key: digits}),
+        ]
     for answer in answers:
         assert answer.status_code == 400 and "whole number" in answer.text, answer.text
 
@@ -53,7 +65,9 @@ def test_what_is_no_number_is_refused_wherever_one_is_given(app: Any, key: str, 
 @pytest.mark.parametrize("depth", [300, 5_000, 100_000])
 @pytest.mark.parametrize("address", ["/logs/_search", "/api/tables/logs/search", "/logs/_msearch"])
 def test_a_deep_body_is_refused(app: Any, address: str, depth: int) -> None:
-    client = TestClient(app, headers={"Authorization": f"Bearer {TOKEN}"}, raise_server_exceptions=False)
+    client = TestClient(
+        app, headers={"Authorization": f"Bearer {TOKEN}"}, raise_server_exceptions=False
+    )
     deep = b'{"query":' + b"[" * depth + b"]" * depth + b"}"
     body = b"{}\n" + deep + b"\n" if address.endswith("_msearch") else deep
     answer = client.post(address, content=body)
@@ -65,7 +79,11 @@ def test_a_deep_body_is_refused(app: Any, address: str, depth: int) -> None:
     [
         ("/api/tables/logs/search", {"q": 5}, "q must be a text, not 5"),
         ("/api/tables/logs/count", {"q": ["disk"]}, "q must be a text"),
-        ("/api/tables/logs/aggregate", {"q": {"a": 1}, "aggs": {"m": {"max": {"field": "id"}}}}, "q must be a text"),
+        (
+            "/api/tables/logs/aggregate",
+            {"q": {"a": 1}, "aggs": {"m": {"max": {"field": "id"}}}},
+            "q must be a text",
+        ),
         ("/api/tables/logs/aggregate", {"aggs": []}, "aggs must be an object"),
         ("/api/tables/logs/aggregate", {}, "aggs must be an object"),
         ("/api/tables/logs/search", {"columns": [1]}, "columns must hold texts"),
@@ -88,14 +106,20 @@ def test_a_deep_body_is_refused(app: Any, address: str, depth: int) -> None:
         ("/logs/_search?track_total_hits=some", {}, "not a whole number"),
     ],
 )
-def test_an_argument_of_the_wrong_kind_is_refused_by_its_name(app: Any, address: str, body: Any, said: str) -> None:
-    client = TestClient(app, headers={"Authorization": f"Bearer {TOKEN}"}, raise_server_exceptions=False)
+def test_an_argument_of_the_wrong_kind_is_refused_by_its_name(
+    app: Any, address: str, body: Any, said: str
+) -> None:
+    client = TestClient(
+        app, headers={"Authorization": f"Bearer {TOKEN}"}, raise_server_exceptions=False
+    )
     answer = client.post(address, json=body)
     assert answer.status_code == 400 and said in answer.text, answer.text
 
 
 def test_the_header_of_a_search_among_several_is_checked(app: Any) -> None:
-    client = TestClient(app, headers={"Authorization": f"Bearer {TOKEN}"}, raise_server_exceptions=False)
+    client = TestClient(
+        app, headers={"Authorization": f"Bearer {TOKEN}"}, raise_server_exceptions=False
+    )
     for header, said in (
         ({"routing": "a"}, "'routing'"),
         ({"index": 5}, "index is not a name"),
@@ -104,7 +128,9 @@ def test_the_header_of_a_search_among_several_is_checked(app: Any) -> None:
         body = f"{json.dumps(header)}\n{{}}\n"
         answer = client.post("/logs/_msearch", content=body).json()["responses"][0]
         assert answer["status"] == 400 and said in answer["error"]["reason"], answer
-    answer = client.post("/_msearch", content='{"index": ["logs"]}\n{"size": 0}\n').json()["responses"][0]
+    answer = client.post("/_msearch", content='{"index": ["logs"]}\n{"size": 0}\n').json()[
+        "responses"
+    ][0]
     assert answer["hits"]["total"]["value"] == ROWS
 
 
@@ -121,11 +147,15 @@ def test_chosen_columns_of_the_list_of_indices(app: Any) -> None:
     ]
 
 
-def test_a_fault_of_the_service_is_answered_as_json(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_of_the_service_is_answered_as_json(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
     limits = Limits()
     app = service_application(Service(Warehouse([table.path]), limits), TOKEN, names=frozenset())
     monkeypatch.setattr(Warehouse, "tables", lambda _self: 1 / 0)
-    client = TestClient(app, headers={"Authorization": f"Bearer {TOKEN}"}, raise_server_exceptions=False)
+    client = TestClient(
+        app, headers={"Authorization": f"Bearer {TOKEN}"}, raise_server_exceptions=False
+    )
     for address in ("/api/tables", "/_mapping"):
         answer = client.get(address)
         assert answer.status_code == 500

@@ -192,7 +192,9 @@ class Verbs(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the verb of a call. A name from another tool raises an error with our name for it."""
         if args and args[0] in _ELSEWHERE:
-            ctx.fail(f"No such command {args[0]!r}. Here it is `indextables {_ELSEWHERE[args[0]]}`.")
+            ctx.fail(
+                f"No such command {args[0]!r}. Here it is `indextables {_ELSEWHERE[args[0]]}`."
+            )
         return super().resolve_command(ctx, args)
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
@@ -204,7 +206,10 @@ class Verbs(TyperGroup):
             code = super().main(words, *rest, **{**options, "standalone_mode": False})
         except _WrongCall as error:
             context = getattr(error, "ctx", None)
-            command = "indextables" if context is None else context.command_path
+            if context is None:
+                command = "indextables"
+            else:
+                command = context.command_path
             problem = InvalidInputError(
                 error.format_message(),
                 hint=f"`{command} --help` shows how it is called.",

@@ -40,7 +40,9 @@ OPTIONS = {"indexing.typemap.message": "text", "indexing.typemap.client_ip": "ip
 FIRST_DAY = datetime(2026, 11, 1, tzinfo=UTC)
 
 _LEVELS = np.array(["DEBUG", "INFO", "WARN", "ERROR"])
-_SERVICES = np.array(["gateway", "checkout", "search", "auth", "billing", "inventory", "mailer", "reports"])
+_SERVICES = np.array(
+    ["gateway", "checkout", "search", "auth", "billing", "inventory", "mailer", "reports"]
+)
 _TEMPLATES = {
     "DEBUG": [
         "cache {hit} for key user:{n} in {ms} ms",
@@ -67,17 +69,29 @@ _TEMPLATES = {
         "deadlock detected between transactions {n} and {id}",
     ],
 }
-_URLS = ["/api/orders", "/api/cart", "/api/search", "/login", "/health", "/api/invoices", "/api/users"]
+_URLS = [
+    "/api/orders",
+    "/api/cart",
+    "/api/search",
+    "/login",
+    "/health",
+    "/api/invoices",
+    "/api/users",
+]
 
 
-def log_lines(rows: int, *, seed: int = 7, days: int = 3, batch_rows: int = 50_000) -> Iterator[pa.RecordBatch]:
+def log_lines(
+    rows: int, *, seed: int = 7, days: int = 3, batch_rows: int = 50_000
+) -> Iterator[pa.RecordBatch]:
     """Generate batches of log lines in the order of time, the same for the same seed."""
     rng = np.random.default_rng(seed)
     start_us = int(FIRST_DAY.timestamp() * 1_000_000)
     step_us = timedelta(days=days) / timedelta(microseconds=1) / max(rows, 1)
     for first in range(0, rows, batch_rows):
         count = min(batch_rows, rows - first)
-        times = start_us + ((np.arange(first, first + count) + rng.random(count)) * step_us).astype(np.int64)
+        times = start_us + ((np.arange(first, first + count) + rng.random(count)) * step_us).astype(
+            np.int64
+        )
         yield _batch(rng, times)
 
 
@@ -87,7 +101,9 @@ def _batch(rng: np.random.Generator, times: np.ndarray) -> pa.RecordBatch:
     services = _SERVICES[rng.choice(8, count, p=[0.3, 0.2, 0.15, 0.1, 0.08, 0.07, 0.05, 0.05])]
     latency = np.round(rng.lognormal(3.2, 1.1, count), 2)
     status = np.where(
-        levels == "ERROR", rng.choice([500, 502, 503, 504], count), rng.choice([200, 200, 200, 201, 304, 404], count)
+        levels == "ERROR",
+        rng.choice([500, 502, 503, 504], count),
+        rng.choice([200, 200, 200, 201, 304, 404], count),
     )
     messages = _messages(rng, levels, services, latency, status)
     octets = rng.integers(1, 255, (count, 3))
@@ -100,7 +116,12 @@ def _batch(rng: np.random.Generator, times: np.ndarray) -> pa.RecordBatch:
             pa.array(levels, pa.string()),
             pa.array(services, pa.string()),
             pa.array(
-                [f"{s}-{h:02d}" for s, h in zip(services.tolist(), rng.integers(1, 13, count).tolist(), strict=True)]
+                [
+                    f"{s}-{h:02d}"
+                    for s, h in zip(
+                        services.tolist(), rng.integers(1, 13, count).tolist(), strict=True
+                    )
+                ]
             ),
             pa.array(ips),
             pa.array(status.astype(np.int32)),
@@ -112,7 +133,11 @@ def _batch(rng: np.random.Generator, times: np.ndarray) -> pa.RecordBatch:
 
 
 def _messages(
-    rng: np.random.Generator, levels: np.ndarray, services: np.ndarray, latency: np.ndarray, status: np.ndarray
+    rng: np.random.Generator,
+    levels: np.ndarray,
+    services: np.ndarray,
+    latency: np.ndarray,
+    status: np.ndarray,
 ) -> list[str]:
     count = len(levels)
     numbers = rng.integers(1, 1_000_000, count)
@@ -120,7 +145,9 @@ def _messages(
     choices = rng.integers(0, 60, count)
     out = []
     columns = (levels, services, latency, status, numbers, ids, choices)
-    for level, service, ms, code, n, ident, choice in zip(*(c.tolist() for c in columns), strict=True):
+    for level, service, ms, code, n, ident, choice in zip(
+        *(c.tolist() for c in columns), strict=True
+    ):
         template = _TEMPLATES[level][choice % len(_TEMPLATES[level])]
         out.append(
             template.format(
@@ -141,7 +168,9 @@ def _messages(
 
 
 QUERY = "message:(timeout AND upstream) AND service:checkout"
-CONDITION = "contains(message, 'timeout') AND contains(message, 'upstream') AND service = 'checkout'"
+CONDITION = (
+    "contains(message, 'timeout') AND contains(message, 'upstream') AND service = 'checkout'"
+)
 NOTE = "indextables demo"
 """User metadata of the demo's commits, which identifies its tables."""
 T = TypeVar("T")
@@ -182,7 +211,9 @@ def tell(its: Any, path: Path, *, rows: int, on_stderr: bool = False) -> Table:
     on_terminal = (sys.stderr if on_stderr else sys.stdout).isatty()
     out = Console(highlight=False, width=None if on_terminal else 120, stderr=on_stderr)
     _make_room(path)
-    out.print(f"\n[bold cyan]IndexTables[/]  [dim]{rows:,} log lines, three commits, one table, no search cluster[/]")
+    out.print(
+        f"\n[bold cyan]IndexTables[/]  [dim]{rows:,} log lines, three commits, one table, no search cluster[/]"
+    )
     story = Story(its, its.session(), path, out)
     try:
         table = write(story, rows)
@@ -210,7 +241,9 @@ def _make_room(path: Path) -> None:
         notes = []
     if NOTE not in notes:
         hint = "Choose another place with --path, or move it away."
-        raise RefusedError(f"{path} exists and was not made by the demo.", hint=hint, path=str(path))
+        raise RefusedError(
+            f"{path} exists and was not made by the demo.", hint=hint, path=str(path)
+        )
     shutil.rmtree(path)
 
 
@@ -221,7 +254,9 @@ def write(story: Story, rows: int) -> Table:
         lines = pa.Table.from_batches(batches[number::3])
         frame = story.spark.createDataFrame(lines)
         start = time.perf_counter()
-        story.its.write(frame, str(story.path), partition_by=["day"], options=OPTIONS, user_metadata=NOTE)
+        story.its.write(
+            frame, str(story.path), partition_by=["day"], options=OPTIONS, user_metadata=NOTE
+        )
         took = time.perf_counter() - start
         story.out.print(f"  commit {number + 1}: {lines.num_rows:,} log lines in {took:.1f} s")
     return Table.open(str(story.path))
@@ -232,29 +267,52 @@ def search(story: Story, table: Table) -> None:
     story.say("Search", QUERY)
     for row in table.search(QUERY, limit=5, snippet="message", columns=["ts", "host"]).to_pylist():
         snippet = escape(row["_snippet"]).replace("<b>", "[bold yellow]").replace("</b>", "[/]")
-        story.out.print(f"  [green]{row['_score']:.2f}[/]  {row['ts']:%d %b %H:%M:%S}  {row['host']:<12} {snippet}")
-    _, best_ms = measure(lambda: table.search(QUERY, limit=5, snippet="message", columns=["ts", "host"]))
+        story.out.print(
+            f"  [green]{row['_score']:.2f}[/]  {row['ts']:%d %b %H:%M:%S}  {row['host']:<12} {snippet}"
+        )
+    _, best_ms = measure(
+        lambda: table.search(QUERY, limit=5, snippet="message", columns=["ts", "host"])
+    )
     table.count(query=QUERY)
     matches, count_ms = measure(lambda: table.count(query=QUERY))
     frame = story.its.table(story.spark, str(story.path)).where(CONDITION)
     frame.count()
     scanned, scan_ms = measure(frame.count)
-    story.out.print(f"  {matches:,} matches: counted in {count_ms:.0f} ms, the best five in {best_ms:.0f} ms")
-    story.out.print(f"  {scanned:,} rows: Spark's contains() over the same table in {scan_ms:.0f} ms")
+    story.out.print(
+        f"  {matches:,} matches: counted in {count_ms:.0f} ms, the best five in {best_ms:.0f} ms"
+    )
+    story.out.print(
+        f"  {scanned:,} rows: Spark's contains() over the same table in {scan_ms:.0f} ms"
+    )
     if matches != scanned:
         raise CorruptTableError(f"The search found {matches} rows and the scan {scanned}.")
 
 
 def ask(story: Story, table: Table) -> None:
     """Run typed conditions and aggregations."""
-    story.say("Typed conditions", "status >= 500 AND latency_ms > 500, in Spark, with the table's own pruning")
-    frame = story.its.table(story.spark, str(story.path)).where("status >= 500 AND latency_ms > 500")
+    story.say(
+        "Typed conditions",
+        "status >= 500 AND latency_ms > 500, in Spark, with the table's own pruning",
+    )
+    frame = story.its.table(story.spark, str(story.path)).where(
+        "status >= 500 AND latency_ms > 500"
+    )
     rows = frame.select("ts", "service", "status", "latency_ms").orderBy("ts").limit(3).collect()
     story.grid([row.asDict() for row in rows])
     story.say("Aggregate", "services with the most timeouts, exact, from the index")
-    spec = {"service": {"terms": {"field": "service", "size": 3}, "aggs": {"ms": {"stats": {"field": "latency_ms"}}}}}
+    spec = {
+        "service": {
+            "terms": {"field": "service", "size": 3},
+            "aggs": {"ms": {"stats": {"field": "latency_ms"}}},
+        }
+    }
     buckets = table.aggregate(spec, query="message:timeout").to_pylist()
-    story.grid([{"service": r["service"], "timeouts": r["count"], "avg ms": f"{r['ms.avg']:.1f}"} for r in buckets])
+    story.grid(
+        [
+            {"service": r["service"], "timeouts": r["count"], "avg ms": f"{r['ms.avg']:.1f}"}
+            for r in buckets
+        ]
+    )
 
 
 def merge_and_travel(story: Story, table: Table) -> None:
@@ -263,11 +321,15 @@ def merge_and_travel(story: Story, table: Table) -> None:
     story.say("Merge", f"{table.files().num_rows} splits")
     report, ms = measure(lambda: table.merge(target_size="1G"))
     splits = table.files().num_rows
-    story.out.print(f"  now {splits} splits, in {ms / 1000:.1f} s, version {table.version}: {report.status}")
+    story.out.print(
+        f"  now {splits} splits, in {ms / 1000:.1f} s, version {table.version}: {report.status}"
+    )
     old = Table.open(str(story.path), version=before)
     now = table.count(query=QUERY)
     story.say("Time travel", f"version {before}, before the merge")
-    story.out.print(f"  {old.files().num_rows} splits, {old.count(query=QUERY):,} matches; now {now:,}")
+    story.out.print(
+        f"  {old.files().num_rows} splits, {old.count(query=QUERY):,} matches; now {now:,}"
+    )
     if count != now:
         raise CorruptTableError(f"The merge changed the result from {count} rows to {now}.")
 
@@ -291,7 +353,10 @@ def damage(story: Story, table: Table) -> None:
 
 def farewell(story: Story) -> None:
     """Print the next steps."""
-    name = story.path.name if story.path.parent == Path.cwd() else str(story.path)
+    if story.path.parent == Path.cwd():
+        name = story.path.name
+    else:
+        name = str(story.path)
     story.say("Yours to play with", f"the table is in {name}")
     command = Path(sys.executable).with_name("indextables")
     if command.is_relative_to(Path.cwd()):

@@ -44,15 +44,30 @@ def drop() -> None:
 
 def report_interruption(*, as_json: bool) -> None:
     """Print one line for a command that Ctrl-C ended, with what it had committed."""
-    commits = [sample for sample in METRICS.samples() if sample.name.endswith("commits_total") and sample.value]
-    done = [f"{pluralize(int(sample.value), 'version')} of {sample.labels['table']}" for sample in commits]
+    commits = [
+        sample
+        for sample in METRICS.samples()
+        if sample.name.endswith("commits_total") and sample.value
+    ]
+    done = [
+        f"{pluralize(int(sample.value), 'version')} of {sample.labels['table']}"
+        for sample in commits
+    ]
     if done:
         message = f"Interrupted after {' and '.join(done)} {was(sum(int(s.value) for s in commits))} committed."
     else:
         message = "Interrupted before a commit was completed."
     if as_json:
         hint = "`indextables history PATH` lists what is in the table."
-        error({"kind": "interrupted", "message": message, "hint": hint, "context": {"committed": done}}, as_json=True)
+        error(
+            {
+                "kind": "interrupted",
+                "message": message,
+                "hint": hint,
+                "context": {"committed": done},
+            },
+            as_json=True,
+        )
     else:
         note(message)
 
@@ -72,7 +87,9 @@ def rows(table: pa.Table, *, as_json: bool, header: bool = True) -> None:
     batches(table.schema.names, table.to_batches(), as_json=as_json, header=header)
 
 
-def batches(names: list[str], parts: Iterable[pa.RecordBatch], *, as_json: bool, header: bool = True) -> None:
+def batches(
+    names: list[str], parts: Iterable[pa.RecordBatch], *, as_json: bool, header: bool = True
+) -> None:
     """Print rows as they arrive: a JSON list, a table on a terminal, or tab-separated lines."""
     rows = _rows(parts)
     if as_json:
@@ -112,8 +129,14 @@ def error(problem: Mapping[str, Any], *, as_json: bool) -> None:
         typer.echo(_encode({"error": problem}).decode(), err=True)
         return
     colour = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
-    for name, text, style in (("Error", problem["message"], "red"), ("Hint", problem["hint"], "yellow")):
-        label = typer.style(f"{name}:", fg=style, bold=True) if colour else f"{name}:"
+    for name, text, style in (
+        ("Error", problem["message"], "red"),
+        ("Hint", problem["hint"], "yellow"),
+    ):
+        if colour:
+            label = typer.style(f"{name}:", fg=style, bold=True)
+        else:
+            label = f"{name}:"
         typer.echo(f"{label} {text.rstrip()}", err=True)
 
 
@@ -205,7 +228,10 @@ def meanings() -> list[dict[str, object]]:
     kinds: dict[int, list[str]] = {}
     for kind, code in CODES.items():
         kinds.setdefault(code, []).append(kind.__name__)
-    return [{"code": c, "meaning": text, "errors": ", ".join(kinds.get(c, []))} for c, text in _MEANINGS.items()]
+    return [
+        {"code": c, "meaning": text, "errors": ", ".join(kinds.get(c, []))}
+        for c, text in _MEANINGS.items()
+    ]
 
 
 DATE = r"\d{4}-\d\d-\d\d"

@@ -55,10 +55,16 @@ def report(outcome: Report) -> None:
 
 def _grid(names: Sequence[str], records: Sequence[Mapping[str, Any]]) -> Grid:
     grid = Grid(box=None, header_style="bold cyan", padding=(0, 2, 0, 0))
-    columns = [name for name in names if any(row.get(name) is not None for row in records)] or list(names)
+    columns = [name for name in names if any(row.get(name) is not None for row in records)] or list(
+        names
+    )
     for name in columns:
         numbers = all(isinstance(row.get(name), int | float | None) for row in records)
-        grid.add_column(name, overflow="fold", justify="right" if numbers and not _is_flag(name, records) else "left")
+        grid.add_column(
+            name,
+            overflow="fold",
+            justify="right" if numbers and not _is_flag(name, records) else "left",
+        )
     for row in records:
         grid.add_row(*(_text(name, row.get(name)) for name in columns))
     return grid
@@ -82,7 +88,9 @@ def _parts(name: str, value: Any) -> Iterator[str]:
     elif isinstance(value, int) and any(word in name for word in _COUNTED):
         yield f"{value:,}"
     elif isinstance(value, datetime):
-        yield f"{value:%Y-%m-%d %H:%M:%S}" + (f".{value.microsecond // 1000:03}" if value.microsecond else "")
+        yield f"{value:%Y-%m-%d %H:%M:%S}" + (
+            f".{value.microsecond // 1000:03}" if value.microsecond else ""
+        )
     elif isinstance(value, float):
         yield f"{value:g}"
     elif isinstance(value, Mapping):
@@ -108,7 +116,12 @@ def size(count: int) -> str:
 @contextmanager
 def progress_bar(title: str) -> Iterator[ProgressCallback]:
     """Create a progress bar that disappears at the end. A total of 0 means unknown."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=None)
 

@@ -1,4 +1,6 @@
-"""Time travel in SQL for DuckDB: `logs VERSION AS OF 3`, `logs@v3` and `logs TIMESTAMP AS OF '2026-11-01'`."""
+"""Time travel in SQL for DuckDB: `logs VERSION AS OF 3`, `logs@v3` and `logs TIMESTAMP AS OF
+'2026-11-01'`.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,10 @@ def replace_versions(
             name = names.get(token.text.strip('"').lower())
         else:
             name = None
-        clause = None if name is None else _read_clause(tokens[number + 1 :])
+        if name is None:
+            clause = None
+        else:
+            clause = _read_clause(tokens[number + 1 :])
         if name is None or clause is None:
             number += 1
             continue
@@ -64,7 +69,10 @@ def replace_versions(
         view = f"{name}__{len(versions) + 1}_at"
         versions.append(TableVersion(name, view, version, timestamp))
         following = number + 1 + length
-        alias = "" if _has_alias(tokens[following:], reserved) else f" AS {token.text}"
+        if _has_alias(tokens[following:], reserved):
+            alias = ""
+        else:
+            alias = f" AS {token.text}"
         parts += [statement[copied : token.start], view, alias]
         copied, number = tokens[following - 1].end, following
     return "".join([*parts, statement[copied:]]), versions
@@ -77,7 +85,9 @@ def _tokens(statement: str) -> Iterator[_Token]:
 
 
 def _read_clause(tokens: list[_Token]) -> tuple[int, int | str | None, str | None] | None:
-    """Return how many tokens a clause of time travel has, and its version or timestamp; None if there is none."""
+    """Return how many tokens a clause of time travel has, and its version or timestamp; None if
+    there is none.
+    """
     if tokens and tokens[0].kind == "at":
         return 1, int(tokens[0].text[2:]), None
     match = _SPELLING.fullmatch(" ".join(token.text.upper() for token in tokens[:3]))
@@ -98,4 +108,8 @@ def _has_alias(tokens: list[_Token], reserved: Collection[str]) -> bool:
     if not tokens:
         return False
     is_keyword = tokens[0].kind == "word" and tokens[0].text.lower() in reserved
-    return tokens[0].text.upper() == "AS" or tokens[0].kind == "quoted" or (tokens[0].kind == "word" and not is_keyword)
+    return (
+        tokens[0].text.upper() == "AS"
+        or tokens[0].kind == "quoted"
+        or (tokens[0].kind == "word" and not is_keyword)
+    )

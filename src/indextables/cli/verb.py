@@ -28,26 +28,41 @@ from indextables.model.report import Progress, Report, silent
 from indextables.table import Table
 
 PathArgument = Annotated[
-    str, typer.Argument(metavar="PATH", help="The table: a folder, or a URL such as s3://bucket/logs.")
+    str,
+    typer.Argument(metavar="PATH", help="The table: a folder, or a URL such as s3://bucket/logs."),
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--option", "-o", metavar="KEY=VALUE", help="A setting: aws.region=eu-west-1; repeatable."),
+    typer.Option(
+        "--option", "-o", metavar="KEY=VALUE", help="A setting: aws.region=eu-west-1; repeatable."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 VersionAsOf = Annotated[
-    str | None, typer.Option("--version-as-of", metavar="N", help="The table at an older version: a number or tag.")
+    str | None,
+    typer.Option(
+        "--version-as-of", metavar="N", help="The table at an older version: a number or tag."
+    ),
 ]
 TimestampAsOf = Annotated[
     str | None,
-    typer.Option("--timestamp-as-of", metavar="TIME", help="The table as it was then: 2026-11-15T12:00:00Z."),
+    typer.Option(
+        "--timestamp-as-of", metavar="TIME", help="The table as it was then: 2026-11-15T12:00:00Z."
+    ),
 ]
 Where = Annotated[
     str | None,
-    typer.Option("--where", "-w", metavar="CONDITION", help="SQL: \"status >= 500 AND day = '2026-11-15'\"."),
+    typer.Option(
+        "--where", "-w", metavar="CONDITION", help="SQL: \"status >= 500 AND day = '2026-11-15'\"."
+    ),
 ]
-Query = Annotated[str | None, typer.Option("--query", "-q", metavar="QUERY", help="Only rows that match a search.")]
-Columns = Annotated[str | None, typer.Option("--columns", "-c", metavar="A,B", help="The columns to show.")]
+Query = Annotated[
+    str | None,
+    typer.Option("--query", "-q", metavar="QUERY", help="Only rows that match a search."),
+]
+Columns = Annotated[
+    str | None, typer.Option("--columns", "-c", metavar="A,B", help="The columns to show.")
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", "-n", help="Only show what would be done.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
@@ -125,7 +140,10 @@ _REINDEX = re.compile(r'reindex\(\{"([^"`]+)": "(\w+)"\}\)')
 
 def error_text(error: errors.IndexTablesError) -> dict[str, Any]:
     """Return the fields of an error, with a hint for a user of the command line."""
-    hint = _HINTS.get(type(error)) if error.hint == error.default_hint else None
+    if error.hint == error.default_hint:
+        hint = _HINTS.get(type(error))
+    else:
+        hint = None
     if hint is None:
         hint = error.hint
         for phrase, words in _PHRASES.items():
@@ -135,10 +153,18 @@ def error_text(error: errors.IndexTablesError) -> dict[str, Any]:
 
 
 def open_table(
-    path: str, option: list[str] | None, version_as_of: str | None = None, timestamp_as_of: str | None = None
+    path: str,
+    option: list[str] | None,
+    version_as_of: str | None = None,
+    timestamp_as_of: str | None = None,
 ) -> Table:
     """Open a table at its newest version, at an older one, or at a timestamp."""
-    return Table.open(path, version=version_of(version_as_of), timestamp=timestamp_as_of, options=settings_of(option))
+    return Table.open(
+        path,
+        version=version_of(version_as_of),
+        timestamp=timestamp_as_of,
+        options=settings_of(option),
+    )
 
 
 _Debug = Annotated[bool, typer.Option("--debug", help="Show logs, and where an error came from.")]
@@ -165,7 +191,9 @@ def verb(
         hints = {**get_type_hints(function, include_extras=True), "debug": _Debug}
         debug = inspect.Parameter("debug", inspect.Parameter.KEYWORD_ONLY, default=False)
         parameters = [*inspect.signature(function).parameters.values(), debug]
-        annotated = [parameter.replace(annotation=hints[parameter.name]) for parameter in parameters]
+        annotated = [
+            parameter.replace(annotation=hints[parameter.name]) for parameter in parameters
+        ]
         run.__dict__["__signature__"] = inspect.Signature(annotated)
         run.__annotations__ = hints
         epilog = f"Example: indextables {example}"
@@ -249,7 +277,9 @@ def confirm(preview: str, question: str, *, plan: Mapping[str, Any], as_json: bo
         message = "This needs confirmation, and there is no terminal to ask; nothing was changed."
         raise RefusedError(message, hint="Pass --yes if you are sure.", plan=plan)
     if not _ask(question):
-        raise RefusedError("Not confirmed; nothing was changed.", hint="Pass --yes to go on without being asked.")
+        raise RefusedError(
+            "Not confirmed; nothing was changed.", hint="Pass --yes to go on without being asked."
+        )
 
 
 def _ask(question: str) -> bool:

@@ -1,8 +1,9 @@
 """The SQL command language: text -> statement -> verb of Table -> rows. No Spark here.
 
-sql("DESCRIBE INDEXTABLES HISTORY '/data/logs' LIMIT 10")     runs a statement, returns an Arrow table
-parse(text)                                                    a statement, or None if it is not ours
-parse(text).run(Session(options, resolve))                     a statement that was parsed already
+sql("DESCRIBE INDEXTABLES HISTORY '/data/logs' LIMIT 10")     runs a statement, returns an Arrow
+table parse(text)                                                    a statement, or None if it is
+not ours parse(text).run(Session(options, resolve))                     a statement that was parsed
+already
 """
 
 from __future__ import annotations

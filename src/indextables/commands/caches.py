@@ -46,7 +46,9 @@ class DescribeDiskCache(Command):
     """Describe the local cache of splits."""
 
     leads: ClassVar = {"DESCRIBE INDEXTABLES DISK CACHE": {}}
-    columns: ClassVar[pa.Schema] = row_schema("executor s, host s, bytes l, splits l, hits l, misses l, hit_rate d")
+    columns: ClassVar[pa.Schema] = row_schema(
+        "executor s, host s, bytes l, splits l, hits l, misses l, hit_rate d"
+    )
 
     def words(self) -> Iterator[str | None]:
         yield "DESCRIBE INDEXTABLES DISK CACHE"
@@ -106,7 +108,9 @@ class DescribeLogCache(Command):
 
     leads: ClassVar = {"DESCRIBE INDEXTABLES LOG CACHE": {}}
     clauses: ClassVar[Clauses] = {"FOR": ("table", StatementCursor.table)}
-    columns: ClassVar[pa.Schema] = row_schema("table_path s, kind s, entries l, hits l, misses l, hit_rate d")
+    columns: ClassVar[pa.Schema] = row_schema(
+        "table_path s, kind s, entries l, hits l, misses l, hit_rate d"
+    )
 
     @classmethod
     def usage(cls) -> str:
@@ -123,7 +127,11 @@ class DescribeLogCache(Command):
         else:
             log = open_log(session.path(self.table), session.options)
             stats = {log.store.url: log.cache_stats()}
-        kinds = ((url, kind, row) for url, one in stats.items() for kind, row in one.to_dict()["kinds"].items())
+        kinds = (
+            (url, kind, row)
+            for url, one in stats.items()
+            for kind, row in one.to_dict()["kinds"].items()
+        )
         return self.rows([{"table_path": url, "kind": kind, **row} for url, kind, row in kinds])
 
 
@@ -135,7 +143,10 @@ class InvalidateCache(Command):
 
     everywhere: bool = False
 
-    leads: ClassVar = {"INVALIDATE INDEXTABLES TRANSACTION LOG CACHE": {}, "INVALIDATE TRANSACTION LOG CACHE": {}}
+    leads: ClassVar = {
+        "INVALIDATE INDEXTABLES TRANSACTION LOG CACHE": {},
+        "INVALIDATE TRANSACTION LOG CACHE": {},
+    }
     clauses: ClassVar[Clauses] = {
         "FOR": ("table", StatementCursor.table),
         "GLOBAL": ("everywhere", StatementCursor.presence),
@@ -164,7 +175,9 @@ class InvalidateCache(Command):
         else:
             log = open_log(session.path(self.table), session.options)
             before, entries, place = log.cache_stats(), log.invalidate_cache(), log.store.url
-        return self.rows([{"table_path": place, "result": f"{entries} entries forgotten", **_figures(before)}])
+        return self.rows(
+            [{"table_path": place, "result": f"{entries} entries forgotten", **_figures(before)}]
+        )
 
 
 def _cache_settings(session: Session) -> SplitCacheSettings:
@@ -172,7 +185,9 @@ def _cache_settings(session: Session) -> SplitCacheSettings:
 
 
 def describe_disk_cache(settings: SplitCacheSettings, samples: list[Sample]) -> dict[str, Any]:
-    """Return what the disk cache of this machine holds, and how often processes found something in it."""
+    """Return what the disk cache of this machine holds, and how often processes found something in
+    it.
+    """
     usage = SplitCache.of(settings).usage()
     counts = {"hits": 0, "misses": 0}
     for sample in samples:
@@ -194,7 +209,11 @@ def flush_disk_cache(settings: SplitCacheSettings, _samples: list[Sample]) -> di
 def _figures(before: CacheStats) -> dict[str, Any]:
     hits, misses = sum(before.hits.values()), sum(before.misses.values())
     rate = 100 * hits / (hits + misses) if hits + misses else 0.0
-    return {"cache_hits_before": hits, "cache_misses_before": misses, "hit_rate_before": f"{rate:.1f} %"}
+    return {
+        "cache_hits_before": hits,
+        "cache_misses_before": misses,
+        "hit_rate_before": f"{rate:.1f} %",
+    }
 
 
 SEGMENTS = ("TERM_DICT", "FAST_FIELD", "POSTINGS", "POSITIONS", "FIELD_NORM", "DOC_STORE")
@@ -227,9 +246,14 @@ class PrewarmJobs:
 
     def start(self, command: PrewarmCache, session: Session) -> PrewarmJob:
         """Start a prewarm in a daemon thread."""
-        job = PrewarmJob(uuid.uuid4().hex[:12], session.path(command.table), int(time.time() * 1000))
+        job = PrewarmJob(
+            uuid.uuid4().hex[:12], session.path(command.table), int(time.time() * 1000)
+        )
         thread = threading.Thread(
-            target=self._run, args=(job, command, session), name=f"prewarm-{job.job_id}", daemon=True
+            target=self._run,
+            args=(job, command, session),
+            name=f"prewarm-{job.job_id}",
+            daemon=True,
         )
         with self._lock:
             self._jobs[job.job_id] = job
@@ -255,7 +279,9 @@ class PrewarmJobs:
         except (IndexTablesError, OSError) as error:
             ended = replace(job, status=FAILED, message=str(error))
         with self._lock:
-            self._jobs[job.job_id] = replace(ended, duration_ms=round((time.monotonic() - started) * 1000))
+            self._jobs[job.job_id] = replace(
+                ended, duration_ms=round((time.monotonic() - started) * 1000)
+            )
 
     def all(self) -> list[PrewarmJob]:
         """Return every job in the order of their start."""
@@ -280,7 +306,9 @@ def read_segments(cursor: StatementCursor) -> tuple[str, ...]:
     names = tuple(name.upper() for name in cursor.names())
     unknown = [name for name in names if name not in SEGMENTS]
     if unknown:
-        cursor.refuse(start, f"there is no segment {unknown[0]}", hint=f"Segments: {', '.join(SEGMENTS)}.")
+        cursor.refuse(
+            start, f"there is no segment {unknown[0]}", hint=f"Segments: {', '.join(SEGMENTS)}."
+        )
     return names
 
 
@@ -308,7 +336,9 @@ class PrewarmCache(TableCommand):
         **WHERE,
         "ASYNC MODE": ("in_background", StatementCursor.presence),
     }
-    columns: ClassVar[pa.Schema] = row_schema("host s, splits_prewarmed i, bytes l, duration_ms l, job_id s, message s")
+    columns: ClassVar[pa.Schema] = row_schema(
+        "host s, splits_prewarmed i, bytes l, duration_ms l, job_id s, message s"
+    )
 
     @classmethod
     def usage(cls) -> str:
@@ -320,7 +350,11 @@ class PrewarmCache(TableCommand):
     def words(self) -> Iterator[str | None]:
         yield f"PREWARM INDEXTABLES CACHE {self.table}"
         yield f"FOR SEGMENTS ({', '.join(self.segments)})" if self.segments else None
-        yield f"ON FIELDS ({', '.join(str(TableName((f,))) for f in self.fields)})" if self.fields else None
+        yield (
+            f"ON FIELDS ({', '.join(str(TableName((f,))) for f in self.fields)})"
+            if self.fields
+            else None
+        )
         yield clause("WITH PERWORKER PARALLELISM OF", self.parallelism)
         yield clause("WHERE", self.where)
         yield flag("ASYNC MODE", self.in_background)
@@ -328,22 +362,42 @@ class PrewarmCache(TableCommand):
     def run(self, session: Session) -> pa.Table:
         """Prewarm on the driver and every executor. Only whole indexes of columns are fetched."""
         if not self.in_background:
-            return self.rows({"host": host, **figures, "job_id": None} for _, host, figures in self.fetch(session))
-        # What can be told at once is no job that fails unseen.
+            return self.rows(
+                {"host": host, **figures, "job_id": None}
+                for _, host, figures in self.fetch(session)
+            )
+        # Errors that are known at once are raised instead of failing a job.
         schema = session.open(self.table).schema
         for name in self.fields:
             find_column(schema, name)
         job = JOBS.start(self, session)
-        message = f"DESCRIBE INDEXTABLES PREWARM JOBS tells what became of job {job.job_id}."
-        figures = {"splits_prewarmed": 0, "bytes": 0, "duration_ms": 0, "job_id": job.job_id, "message": message}
+        message = f"DESCRIBE INDEXTABLES PREWARM JOBS shows the state of job {job.job_id}."
+        figures = {
+            "splits_prewarmed": 0,
+            "bytes": 0,
+            "duration_ms": 0,
+            "job_id": job.job_id,
+            "message": message,
+        }
         return self.rows([{"host": socket.gethostname(), **figures}])
 
     def fetch(self, session: Session) -> list[tuple[str, str, dict[str, Any]]]:
         """Fetch into the cache of the driver and of every executor, and count what each fetched."""
-        options = {**session.options, **({"read.remoteParallelism": self.parallelism} if self.parallelism else {})}
+        options = {
+            **session.options,
+            **({"read.remoteParallelism": self.parallelism} if self.parallelism else {}),
+        }
         table = session.open(self.table)  # an error about the table is raised here, not in a task
         condition = None if self.where is None else str(self.where)
-        work = partial(prewarm_table, table.path, table.version, options, self.fields, condition, bool(self.segments))
+        work = partial(
+            prewarm_table,
+            table.path,
+            table.version,
+            options,
+            self.fields,
+            condition,
+            bool(self.segments),
+        )
         return session.on_every_executor(work)
 
 
@@ -356,11 +410,16 @@ def prewarm_table(
     segments: bool,
     _samples: list[Sample],
 ) -> dict[str, Any]:
-    """Fetch indexes of one version of a table into the cache of this machine, and count what was fetched."""
+    """Fetch indexes of one version of a table into the cache of this machine, and count what was
+    fetched.
+    """
     started = time.monotonic()
     report = Table.open(path, version=version, options=options).prewarm(columns=fields, where=where)
     duration_ms = round((time.monotonic() - started) * 1000)
-    note = "The whole index of each column is fetched, not only these segments." if segments else ""
+    if segments:
+        note = "The whole index of each column is fetched, not only these segments."
+    else:
+        note = ""
     message = " ".join(part for part in (note if report.splits else "", report.message) if part)
     return {
         "splits_prewarmed": report.splits,
@@ -446,7 +505,9 @@ class WaitForPrewarmJobs(Command):
             jobs = [job for job in jobs if job.job_id == self.job_id]
             if not jobs:
                 hint = "DESCRIBE INDEXTABLES PREWARM JOBS lists the jobs of this process."
-                raise NotFoundError(f"There is no prewarm job {self.job_id!r} in this process.", hint=hint)
+                raise NotFoundError(
+                    f"There is no prewarm job {self.job_id!r} in this process.", hint=hint
+                )
         if self.table is not None:
             path = session.path(self.table)
             jobs = [job for job in jobs if job.table_path == path]

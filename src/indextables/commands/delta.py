@@ -75,7 +75,9 @@ class RestoreTable(Restore):
     def words(self) -> Iterator[str | None]:
         yield f"RESTORE TABLE {self.table}"
         yield clause(self.to_version, self.version)
-        yield None if self.timestamp is None else f"{self.to_timestamp} {quote_text(self.timestamp)}"
+        yield (
+            None if self.timestamp is None else f"{self.to_timestamp} {quote_text(self.timestamp)}"
+        )
 
 
 @dataclass(frozen=True)
@@ -109,10 +111,15 @@ class DescribeDetail(TableCommand):
         detail = session.open(self.table).inspect.detail()
         figures = {name: getattr(detail, name) for name in self.columns.names}
         lists = ("partition_columns", "properties", "table_features")
-        return self.rows([{**figures, **{name: msgspec.json.encode(figures[name]).decode() for name in lists}}])
+        return self.rows(
+            [{**figures, **{name: msgspec.json.encode(figures[name]).decode() for name in lists}}]
+        )
 
 
-_COMPANION = ("a split stores its rows with its index", "Write the rows with df.write.format('indextables').")
+_COMPANION = (
+    "a split stores its rows with its index",
+    "Write the rows with df.write.format('indextables').",
+)
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,17 @@ from indextables.operations.jobs import JOBS
 from indextables.splits.read.cache import SplitCache
 
 HIDDEN = "<hidden>"
-_PACKAGES = ("pyarrow", "numpy", "msgspec", "obstore", "fastavro", "polars", "polars-avro", "tantivy", "pyspark")
+_PACKAGES = (
+    "pyarrow",
+    "numpy",
+    "msgspec",
+    "obstore",
+    "fastavro",
+    "polars",
+    "polars-avro",
+    "tantivy",
+    "pyspark",
+)
 _STORE_VARIABLES = ("AWS_", "AZURE_", "GOOGLE_", "GCP_")
 _SHOWN_VARIABLES = (
     "AWS_DEFAULT_REGION",
@@ -84,7 +94,9 @@ class DescribeTransactionLog(TableCommand):
         yield flag("INCLUDE ALL", self.include_all)
 
     def run(self, session: Session) -> pa.Table:
-        return self.shape(log_action_rows(session.open(self.table).handle.log, include_all=self.include_all))
+        return self.shape(
+            log_action_rows(session.open(self.table).handle.log, include_all=self.include_all)
+        )
 
 
 @dataclass(frozen=True)
@@ -132,7 +144,9 @@ class DescribeComponentSizes(TableCommand):
 
     leads: ClassVar = {"DESCRIBE INDEXTABLES COMPONENT SIZES": {}}
     clauses: ClassVar[Clauses] = WHERE
-    columns: ClassVar[pa.Schema] = row_schema("split_path s, partition_values s, component s, field s, size_bytes l")
+    columns: ClassVar[pa.Schema] = row_schema(
+        "split_path s, partition_values s, component s, field s, size_bytes l"
+    )
 
     def words(self) -> Iterator[str | None]:
         yield f"DESCRIBE INDEXTABLES COMPONENT SIZES {self.table}"
@@ -183,7 +197,11 @@ class DescribeStorageStats(Command):
 
 def store_requests(samples: list[Sample]) -> list[dict[str, Any]]:
     """Return the requests to stores among the metrics of a process, or of several."""
-    columns = {"store_seconds_count": "requests", "store_failures_total": "failures", "store_bytes_total": "bytes"}
+    columns = {
+        "store_seconds_count": "requests",
+        "store_failures_total": "failures",
+        "store_bytes_total": "bytes",
+    }
     columns["store_seconds_sum"] = "seconds"
     figures: dict[tuple[str, str, str], dict[str, float]] = {}
     for sample in samples:
@@ -207,7 +225,10 @@ class SwitchProfiler(Command):
 
     on: bool
 
-    leads: ClassVar = {"ENABLE INDEXTABLES PROFILER": {"on": True}, "DISABLE INDEXTABLES PROFILER": {"on": False}}
+    leads: ClassVar = {
+        "ENABLE INDEXTABLES PROFILER": {"on": True},
+        "DISABLE INDEXTABLES PROFILER": {"on": False},
+    }
     columns: ClassVar[pa.Schema] = row_schema("status s, host_count i, message s")
 
     def words(self) -> Iterator[str | None]:
@@ -219,10 +240,16 @@ class SwitchProfiler(Command):
         """
         if self.on:
             PROFILER.enable()
-            row = {"status": "enabled", "message": "What this process does is measured from now on."}
+            row = {
+                "status": "enabled",
+                "message": "What this process does is measured from now on.",
+            }
         else:
             PROFILER.disable()
-            row = {"status": "disabled", "message": "Nothing is measured any more; what was measured stays."}
+            row = {
+                "status": "disabled",
+                "message": "Nothing is measured any more; what was measured stays.",
+            }
         return self.rows([{**row, "host_count": 0}])
 
 
@@ -233,7 +260,10 @@ class DescribeProfiler(Command):
     reset: bool
     """Whether the counters are reset afterwards."""
 
-    leads: ClassVar = {"DESCRIBE INDEXTABLES PROFILER": {"reset": False}, "RESET INDEXTABLES PROFILER": {"reset": True}}
+    leads: ClassVar = {
+        "DESCRIBE INDEXTABLES PROFILER": {"reset": False},
+        "RESET INDEXTABLES PROFILER": {"reset": True},
+    }
     columns: ClassVar[pa.Schema] = row_schema(
         "section s, category s, calls l, total_ms d, avg_us d, min_us d, max_us d"
     )
@@ -243,7 +273,10 @@ class DescribeProfiler(Command):
 
     def run(self, _session: Session) -> pa.Table:
         """Return a row per section; `read_rows` is included in `test_rows` where rows are tested."""
-        sections = PROFILER.reset() if self.reset else PROFILER.sections()
+        if self.reset:
+            sections = PROFILER.reset()
+        else:
+            sections = PROFILER.sections()
         return self.rows(
             {
                 "section": name,
@@ -279,15 +312,22 @@ class DescribeProfilerCache(Command):
     def run(self, session: Session) -> pa.Table:
         """Report on this process since its start or the last RESET."""
         log = PROCESS_CACHE.stats()
-        disk = SplitCache.of(config.resolve(options=session.options).group(SplitCacheSettings)).usage()
-        counted = {f"log_{kind}": (log.hits.get(kind, 0), log.misses.get(kind, 0)) for kind in {*log.hits, *log.misses}}
+        disk = SplitCache.of(
+            config.resolve(options=session.options).group(SplitCacheSettings)
+        ).usage()
+        counted = {
+            f"log_{kind}": (log.hits.get(kind, 0), log.misses.get(kind, 0))
+            for kind in {*log.hits, *log.misses}
+        }
         counted["split_parts_on_disk"] = (disk.hits, disk.misses)
         rows = []
         for name, (hits, misses) in sorted(counted.items()):
             before = _cache_marks.get(name, (0, 0))
             hit, missed = max(hits - before[0], 0), max(misses - before[1], 0)
             if hit + missed:
-                rows.append({"cache": name, "hits": hit, "misses": missed, "hit_rate": hit / (hit + missed)})
+                rows.append(
+                    {"cache": name, "hits": hit, "misses": missed, "hit_rate": hit / (hit + missed)}
+                )
         if self.reset:
             _cache_marks.update(counted)
         return self.rows(rows)
@@ -352,7 +392,9 @@ class FlushDataSkipping(Command):
         message = "The counters of skipped splits were reset."
         if self.caches:
             entries = PROCESS_CACHE.invalidate()
-            SplitCache.of(config.resolve(options=session.options).group(SplitCacheSettings)).close_searchers()
+            SplitCache.of(
+                config.resolve(options=session.options).group(SplitCacheSettings)
+            ).close_searchers()
             message = f"{message} {entries} remembered entries of logs and all opened splits are forgotten."
         return self.rows([{"status": "success", "message": message}])
 
@@ -362,7 +404,9 @@ class DescribeEnvironment(Command):
     """Describe settings and versions of the driver and its workers."""
 
     leads: ClassVar = {"DESCRIBE INDEXTABLES ENVIRONMENT": {}}
-    columns: ClassVar[pa.Schema] = row_schema("host s, role s, property_type s, property_name s, property_value s")
+    columns: ClassVar[pa.Schema] = row_schema(
+        "host s, role s, property_type s, property_name s, property_value s"
+    )
 
     def words(self) -> Iterator[str | None]:
         yield "DESCRIBE INDEXTABLES ENVIRONMENT"
@@ -371,16 +415,32 @@ class DescribeEnvironment(Command):
         rows = environment(session.options)
         common = {"host": rows[0]["host"], "role": rows[0]["role"], "property_type": "capability"}
         capabilities = sorted(session.capabilities().items())
-        rows += [{**common, "property_name": name, "property_value": value} for name, value in capabilities]
+        rows += [
+            {**common, "property_name": name, "property_value": value}
+            for name, value in capabilities
+        ]
         return self.rows(rows)
 
 
-def environment(options: Mapping[str, object] | None = None, *, role: str = "driver") -> list[dict[str, Any]]:
+def environment(
+    options: Mapping[str, object] | None = None, *, role: str = "driver"
+) -> list[dict[str, Any]]:
     """Return the environment of this process as rows; a Spark worker calls it with its own role."""
     host = socket.gethostname()
-    sections = [("version", _versions()), ("system", _system()), *_settings(options), ("variable", _variables())]
+    sections = [
+        ("version", _versions()),
+        ("system", _system()),
+        *_settings(options),
+        ("variable", _variables()),
+    ]
     return [
-        {"host": host, "role": role, "property_type": kind, "property_name": name, "property_value": value}
+        {
+            "host": host,
+            "role": role,
+            "property_type": kind,
+            "property_name": name,
+            "property_value": value,
+        }
         for kind, properties in sections
         for name, value in properties
     ]
@@ -409,8 +469,15 @@ def _settings(options: Mapping[str, object] | None) -> Iterator[tuple[str, list[
     values = settings.given()
     yield "setting", [(key, str(value)) for key, value in sorted(values.items())]
     yield "no effect", sorted(settings.without_effect.items())
-    defaults = {key: s.default for key, s in config.REGISTRY.settings.items() if key not in values and not s.per_column}
-    yield "default", [(key, "" if value is None else str(value)) for key, value in sorted(defaults.items())]
+    defaults = {
+        key: s.default
+        for key, s in config.REGISTRY.settings.items()
+        if key not in values and not s.per_column
+    }
+    yield (
+        "default",
+        [(key, "" if value is None else str(value)) for key, value in sorted(defaults.items())],
+    )
 
 
 def _variables() -> Iterator[tuple[str, str]]:

@@ -26,7 +26,10 @@ _NEAR = 0.8
 
 def _statements() -> Mapping[str, type[Command]]:
     classes = [
-        kind for room in (upkeep, describe, caches, delta) for kind in vars(room).values() if isinstance(kind, type)
+        kind
+        for module in (upkeep, describe, caches, delta)
+        for kind in vars(module).values()
+        if isinstance(kind, type)
     ]
     return {lead: kind for kind in classes if issubclass(kind, Command) for lead in kind.leads}
 
@@ -37,8 +40,14 @@ _WITH_A_PATH = [tuple(lead.split()) for lead, kind in STATEMENTS.items() if kind
 _BEGINNINGS = {tuple(lead.split()[:2]) for lead, kind in STATEMENTS.items() if not kind.path_only}
 _SHARED = (*DESCRIBE_WORDS, "SET", "UNSET", "RESET")
 """First words that Spark's statements have too."""
-_THIRD = {(words[0], words[2]) for lead in STATEMENTS if (words := lead.split())[0] in _SHARED and len(words) > 2}
-_DESCRIBED = {"".join(lead.split()[2:]) for lead in STATEMENTS if lead.startswith("DESCRIBE INDEXTABLES ")}
+_THIRD = {
+    (words[0], words[2])
+    for lead in STATEMENTS
+    if (words := lead.split())[0] in _SHARED and len(words) > 2
+}
+_DESCRIBED = {
+    "".join(lead.split()[2:]) for lead in STATEMENTS if lead.startswith("DESCRIBE INDEXTABLES ")
+}
 """Objects that can be described, with their words joined."""
 
 
@@ -81,7 +90,10 @@ def is_ours(text: str) -> bool:
         return False
     if any(says(words[0], first) and says(words[1], second) for first, second in _BEGINNINGS):
         return not words[0].is_word(*_SHARED) or _goes_on(words)
-    near = any(_near(words[0], first) and _near(words[1], second, *INDEX_WORDS) for first, second in _BEGINNINGS)
+    near = any(
+        _near(words[0], first) and _near(words[1], second, *INDEX_WORDS)
+        for first, second in _BEGINNINGS
+    )
     return near and (not _near(words[0], *_SHARED) or _names_a_path(words))
 
 
@@ -101,11 +113,16 @@ def _leads_to_a_path(words: list[Token], lead: tuple[str, ...]) -> bool:
     """
     if len(words) <= len(lead) or words[len(lead)].kind != "string":
         return False
-    return all(token.kind == "name" and _near(token, word) for token, word in zip(words, lead, strict=False))
+    return all(
+        token.kind == "name" and _near(token, word)
+        for token, word in zip(words, lead, strict=False)
+    )
 
 
 def _goes_on(words: list[Token]) -> bool:
-    if len(words) > 2 and any(says(words[0], first) and words[2].is_word(third) for first, third in _THIRD):
+    if len(words) > 2 and any(
+        says(words[0], first) and words[2].is_word(third) for first, third in _THIRD
+    ):
         return True
     return words[0].is_word(*DESCRIBE_WORDS) and (_names_a_path(words) or _nearly_describes(words))
 

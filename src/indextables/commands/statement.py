@@ -1,12 +1,14 @@
 """A statement: one class says how it is written, which columns its rows have, and how it is run.
 
-A statement that was read is a frozen value; `str()` is SQL that parses back to an equal value. Adding a statement is adding
-a class to `upkeep`, `describe`, `caches` or `delta`: the parser knows every class with words that it begins with. It is run
-in a `Session`: settings, and how the name of a table becomes its path.
+A statement that was read is a frozen value; `str()` is SQL that parses back to an equal value.
+Adding a statement is adding a class to `upkeep`, `describe`, `caches` or `delta`: the parser knows
+every class with words that it begins with. It is run in a `Session`: settings, and how the name of
+a table becomes its path.
 
-A class reads itself with a `StatementCursor`: keywords, tables, numbers, sizes, clauses, and errors that show the place.
-The words are those of a predicate, with `;`, and with names and sizes that begin with a digit (`100M`). A table is named by
-a path in quotes (`TablePath`) or by a name (`TableName`) that the session resolves.
+A class reads itself with a `StatementCursor`: keywords, tables, numbers, sizes, clauses, and errors
+that show the place. The words are those of a predicate, with `;`, and with names and sizes that
+begin with a digit (`100M`). A table is named by a path in quotes (`TablePath`) or by a name
+(`TableName`) that the session resolves.
 """
 
 from __future__ import annotations
@@ -89,12 +91,14 @@ def leading_words(text: str, count: int) -> list[Token]:
             token = reader.next()
         except QuerySyntaxError:
             digit = text[reader.at : reader.at + 1]
-            if digit.isnumeric() and not digit.isascii():  # a word of no language of ours, which the parser refuses
+            if (
+                digit.isnumeric() and not digit.isascii()
+            ):  # a word of no language of ours, which the parser refuses
                 end = word_end(text, reader.at)
                 words.append(Token("name", text[reader.at : end], reader.at, end))
                 reader.at = end
                 continue
-            # A string that ends and holds what no string can is a string, and its mistake is told by who reads it.
+            # A closed string with invalid content is a string; its reader reports the error.
             if reader.at > before and text[reader.at - 1] in "'\"":
                 words.append(Token("string", "", before, reader.at))
             break
@@ -133,7 +137,9 @@ class StatementCursor(Cursor):
         candidates = {phrase: phrase.split() for phrase in phrases}
         depth = 0
         while True:
-            fitting = {p: words for p, words in candidates.items() if says(self.token, words[depth])}
+            fitting = {
+                p: words for p, words in candidates.items() if says(self.token, words[depth])
+            }
             if not fitting:
                 alternatives_here = or_else if depth == 0 else ()
                 expected = [" ".join(words[depth:]) for words in candidates.values()]
@@ -154,7 +160,9 @@ class StatementCursor(Cursor):
         """Return whether the words of a phrase come next."""
         ahead = self.tokens[self.index : self.index + len(phrase.split())]
         words = phrase.split()
-        return len(ahead) == len(words) and all(says(t, w) for t, w in zip(ahead, words, strict=True))
+        return len(ahead) == len(words) and all(
+            says(t, w) for t, w in zip(ahead, words, strict=True)
+        )
 
     def clauses(
         self,
@@ -204,7 +212,9 @@ class StatementCursor(Cursor):
         what = "a path in quotes or the name of a table"
         if self.token.kind == "string":
             return TablePath(self.path(what))
-        if self.token.kind not in ("name", "quoted") or any(self.follows(phrase) for phrase in before):
+        if self.token.kind not in ("name", "quoted") or any(
+            self.follows(phrase) for phrase in before
+        ):
             self.fail(what)
         return TableName(self.parse_dotted_name())
 
@@ -252,7 +262,10 @@ class StatementCursor(Cursor):
     def whole_number(self, *, at_least: int = 0) -> int:
         """Parse a 64-bit integer."""
         token = self.token
-        number = int(token.value) if token.kind == "string" and str(token.value).isdecimal() else token.value
+        if token.kind == "string" and str(token.value).isdecimal():
+            number = int(token.value)
+        else:
+            number = token.value
         if token.kind not in ("number", "string") or not isinstance(number, int):
             self.fail("a whole number")
         self.advance()
@@ -322,14 +335,18 @@ class StatementCursor(Cursor):
 
         def score(phrase: str) -> tuple[float, float]:
             rest = phrase.split()[depth:]
-            return likeness(ahead[0], rest[0]), likeness(" ".join(ahead[: len(rest)]), " ".join(rest))
+            return likeness(ahead[0], rest[0]), likeness(
+                " ".join(ahead[: len(rest)]), " ".join(rest)
+            )
 
         best = max(choices, key=score)
         if max(score(best)) >= _LIKENESS:
             return best
         return ""
 
-    def refuse(self, token: Token, problem: str, *, hint: str | None = None, **context: str) -> NoReturn:
+    def refuse(
+        self, token: Token, problem: str, *, hint: str | None = None, **context: str
+    ) -> NoReturn:
         """Raise the error for a word; the hint ends with the syntax of the statement."""
         usage = f"Write: {self.form}" if self.form else ""
         super().refuse(token, problem, hint=f"{hint or ''} {usage}".strip(), **context)
@@ -420,7 +437,9 @@ class Session:
     ) -> PurgeReport:
         """Purge a table, as `Table.purge` does."""
         return self.open(table).purge(
-            older_than_hours=older_than_hours, log_retention_hours=log_retention_hours, dry_run=dry_run
+            older_than_hours=older_than_hours,
+            log_retention_hours=log_retention_hours,
+            dry_run=dry_run,
         )
 
     def verify(self, table: TableReference, *, full: bool) -> VerifyReport:
@@ -483,7 +502,9 @@ class Command(ABC):
     @classmethod
     def usage(cls) -> str:
         """Return the syntax after its first words."""
-        return " ".join(f"[{phrase}{_VALUES.get(read, '')}]" for phrase, (_, read) in cls.clauses.items())
+        return " ".join(
+            f"[{phrase}{_VALUES.get(read, '')}]" for phrase, (_, read) in cls.clauses.items()
+        )
 
     @classmethod
     def read(cls, cursor: StatementCursor, fields: Mapping[str, Any]) -> Self:

@@ -130,8 +130,13 @@ class Purge(TableCommand):
             log_retention_hours=self.log_retention_hours,
             dry_run=self.dry_run,
         )
-        message = with_details(report.message, report) if self.dry_run else report.message
-        return self.report_row(report, message=message, retention_hours=ceil(report.retention_hours))
+        if self.dry_run:
+            message = with_details(report.message, report)
+        else:
+            message = report.message
+        return self.report_row(
+            report, message=message, retention_hours=ceil(report.retention_hours)
+        )
 
 
 @dataclass(frozen=True)
@@ -217,7 +222,9 @@ class TagVersion(TableCommand):
         if cursor.choose(forms) == "VERSION":
             version = cursor.whole_number()
             cursor.choose(("AS",))
-        return cls(table=table, tag=str(cursor.string("a tag in quotes").value), version=version, **fields)
+        return cls(
+            table=table, tag=str(cursor.string("a tag in quotes").value), version=version, **fields
+        )
 
     def words(self) -> Iterator[str | None]:
         yield f"TAG INDEXTABLES {self.table}"
@@ -263,7 +270,11 @@ class UntagVersion(TableCommand):
 
     def run(self, session: Session) -> pa.Table:
         table = session.open(self.table)
-        return self.shape(pa.table({"table_path": [table.path], "tag": [self.tag], "version": [table.untag(self.tag)]}))
+        return self.shape(
+            pa.table(
+                {"table_path": [table.path], "tag": [self.tag], "version": [table.untag(self.tag)]}
+            )
+        )
 
 
 @dataclass(frozen=True)
@@ -303,7 +314,10 @@ class Checkpoint(TableCommand):
 
     compact: bool = False
 
-    leads: ClassVar = {"CHECKPOINT INDEXTABLES": {"compact": False}, "COMPACT INDEXTABLES": {"compact": True}}
+    leads: ClassVar = {
+        "CHECKPOINT INDEXTABLES": {"compact": False},
+        "COMPACT INDEXTABLES": {"compact": True},
+    }
     columns: ClassVar[pa.Schema] = row_schema(
         "table_path s, status s, checkpoint_version l, num_actions l, num_files l, protocol_version l,"
         "is_multi_part b, num_manifests l"
@@ -314,7 +328,9 @@ class Checkpoint(TableCommand):
         if cursor.follows("TRANSACTION LOG"):
             hint = "Leave these words out: what is written is the state of the table's transaction log."
             cursor.refuse(
-                cursor.token, "expected a path in quotes or the name of a table, found TRANSACTION LOG", hint=hint
+                cursor.token,
+                "expected a path in quotes or the name of a table, found TRANSACTION LOG",
+                hint=hint,
             )
         return super().read(cursor, fields)
 
@@ -325,7 +341,9 @@ class Checkpoint(TableCommand):
         table = session.open(self.table)
         report = table.compact() if self.compact else table.checkpoint()
         status = SUCCESS if report.written else NO_ACTION
-        return self.report_row(report, table_path=table.path, status=status, checkpoint_version=report.version)
+        return self.report_row(
+            report, table_path=table.path, status=status, checkpoint_version=report.version
+        )
 
 
 @dataclass(frozen=True)
@@ -347,17 +365,25 @@ class TruncateTimeTravel(TableCommand):
 
     def run(self, session: Session) -> pa.Table:
         report = session.open(self.table).truncate_time_travel(dry_run=self.dry_run)
-        message = with_details(report.message, report) if self.dry_run else report.message
+        if self.dry_run:
+            message = with_details(report.message, report)
+        else:
+            message = report.message
         return self.report_row(report, message=message)
 
 
 @dataclass(frozen=True)
 class RepairLog(TableCommand):
-    """Mend a damaged log, rebuild a lost one from the splits, or write a clean copy of a log to another place."""
+    """Mend a damaged log, rebuild a lost one from the splits, or write a clean copy of a log to
+    another place.
+    """
 
     at_location: str | None = None
 
-    leads: ClassVar = {"REPAIR INDEXFILES TRANSACTION LOG": {}, "REPAIR INDEX FILES TRANSACTION LOG": {}}
+    leads: ClassVar = {
+        "REPAIR INDEXFILES TRANSACTION LOG": {},
+        "REPAIR INDEX FILES TRANSACTION LOG": {},
+    }
     clauses: ClassVar[Clauses] = {"AT LOCATION": ("at_location", StatementCursor.path)}
     columns: ClassVar[pa.Schema] = row_schema(
         "source_path s, target_path s, source_version l, total_splits i, valid_splits i, missing_splits i, status s,"
@@ -369,7 +395,9 @@ class RepairLog(TableCommand):
         yield None if self.at_location is None else f"AT LOCATION {quote_text(self.at_location)}"
 
     def run(self, session: Session) -> pa.Table:
-        """In place, or as a clean copy elsewhere; the message, the last column, names what is lost and what to do."""
+        """In place, or as a clean copy elsewhere; the message, the last column, names what is lost
+        and what to do.
+        """
         path = session.path(self.table)
         return self.report_row(Table.repair(path, at=self.at_location, options=session.options))
 
@@ -398,7 +426,7 @@ class Restore(TableCommand):
         table = cursor.table(before=forms)
         if cursor.choose(forms) == cls.to_version:
             return cls(table=table, version=cursor.whole_number(), **fields)
-        moment = cursor.string("a moment in quotes, such as '2026-01-31T12:00:00Z'")
+        moment = cursor.string("a timestamp in quotes, such as '2026-01-31T12:00:00Z'")
         cursor.build_at(moment, lambda: to_epoch_ms(moment.value))
         return cls(table=table, timestamp=str(moment.value), **fields)
 
@@ -408,7 +436,9 @@ class Restore(TableCommand):
         yield None if self.timestamp is None else f"TO TIMESTAMP {quote_text(self.timestamp)}"
 
     def run(self, session: Session) -> pa.Table:
-        return self.report_row(session.open(self.table).restore(version=self.version, timestamp=self.timestamp))
+        return self.report_row(
+            session.open(self.table).restore(version=self.version, timestamp=self.timestamp)
+        )
 
 
 @dataclass(frozen=True)

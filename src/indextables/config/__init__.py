@@ -1,4 +1,5 @@
-"""Every setting once: key, type, default, unit, one sentence. One module per package; `REGISTRY` is all of them.
+"""Every setting once: key, type, default, unit, one sentence. One module per package; `REGISTRY` is
+all of them.
 
 `VERSION` is the release, which `indextables.__version__` shows and the package is built under.
 """
@@ -90,14 +91,20 @@ def resolve(
     given: object = options  # callers without a type checker give anything
     if given is not None and not isinstance(given, Mapping):
         hint = 'Write options={"checkpoint.interval": 20}.'
-        raise InvalidInputError(f"options is a {type(given).__name__}, not a mapping of settings.", hint=hint)
+        raise InvalidInputError(
+            f"options is a {type(given).__name__}, not a mapping of settings.", hint=hint
+        )
     ours = {k: v for k, v in (session or {}).items() if k.lower().startswith(PREFIX)}
     return Settings(REGISTRY, [settings_of_table(table or {}), ours, options or {}])
 
 
 def settings_of_table(configuration: Mapping[str, object]) -> dict[str, object]:
     """Return the valid settings in a table's configuration that a table may carry."""
-    carried = {key: v for key, v in configuration.items() if (match := REGISTRY.lookup(key)) and match[0].in_table}
+    carried = {
+        key: v
+        for key, v in configuration.items()
+        if (match := REGISTRY.lookup(key)) and match[0].in_table
+    }
     return {key: value for key, value in carried.items() if _failure_of(key, value) is None}
 
 
@@ -105,7 +112,9 @@ def unreadable_of_tables(configuration: Mapping[str, object]) -> dict[str, Inval
     """Return the settings of a table's configuration with unreadable values and their errors; they
     are left out.
     """
-    carried = [key for key in configuration if (match := REGISTRY.lookup(key)) and match[0].in_table]
+    carried = [
+        key for key in configuration if (match := REGISTRY.lookup(key)) and match[0].in_table
+    ]
     failures = {key: _failure_of(key, configuration[key]) for key in carried}
     return {key: failure for key, failure in failures.items() if failure is not None}
 
@@ -126,7 +135,13 @@ def not_of_tables(configuration: Mapping[str, object]) -> list[str]:
     """
     matches = ((bare_key(key), REGISTRY.lookup(key)) for key in configuration)
     found = {key: match[0] for key, match in matches if match is not None and not match[0].in_table}
-    return sorted({REGISTRY.name_of(key) for key, setting in found.items() if setting.group is not WithoutEffect})
+    return sorted(
+        {
+            REGISTRY.name_of(key)
+            for key, setting in found.items()
+            if setting.group is not WithoutEffect
+        }
+    )
 
 
 def table_configuration(options: Mapping[str, object]) -> dict[str, str]:
@@ -138,20 +153,31 @@ def table_configuration(options: Mapping[str, object]) -> dict[str, str]:
         setting, column, parsed = REGISTRY.parse(key, value)
         mention(setting, value)
         if setting.in_table and parsed is not None:
-            name = setting.key if column is None else setting.key[:-1] + column
+            if column is None:
+                name = setting.key
+            else:
+                name = setting.key[:-1] + column
             configuration[name] = str(REGISTRY.convert(key, value))
     return configuration
 
 
 @contextmanager
 def named_as_given(options: Mapping[str, object] | None) -> Iterator[None]:
-    """Make errors of a block name settings as the caller does, also by names of IndexTables for the JVM."""
+    """Make errors of a block name settings as the caller does, also by names of IndexTables for the
+    JVM.
+    """
     try:
         yield
     except InvalidInputError as error:
-        given = {match[0].key: REGISTRY.name_of(key) for key in options or {} if (match := REGISTRY.lookup(key))}
+        given = {
+            match[0].key: REGISTRY.name_of(key)
+            for key in options or {}
+            if (match := REGISTRY.lookup(key))
+        }
         names = {
-            ours: name for ours, name in given.items() if ours not in (name, f"{name}.*") and not ours.endswith("*")
+            ours: name
+            for ours, name in given.items()
+            if ours not in (name, f"{name}.*") and not ours.endswith("*")
         }
 
         def rename_settings(text: str) -> str:
@@ -163,7 +189,9 @@ def named_as_given(options: Mapping[str, object] | None) -> Iterator[None]:
             raise
         faults = {"faults": [rename_settings(fault) for fault in error.context.get("faults", ())]}
         context = error.context | (faults if "faults" in error.context else {})
-        raise type(error)(rename_settings(error.message), hint=rename_settings(error.hint), **context) from None
+        raise type(error)(
+            rename_settings(error.message), hint=rename_settings(error.hint), **context
+        ) from None
 
 
 def names_a_column(key: str, value: object, columns: Iterable[str]) -> bool:
@@ -224,7 +252,11 @@ def without_index_of(options: Mapping[str, object], columns: Collection[str]) ->
         elif match[1] is not None and (match[1] not in columns or match[0].lists(match[1], value)):
             # The kind may come first: `indexing.typemap.text = a,b`.
             left = [part for part in str(value).split(",") if part.strip() not in columns]
-            rest |= {key: value if len(left) == len(str(value).split(",")) else ",".join(left)} if left else {}
+            rest |= (
+                {key: value if len(left) == len(str(value).split(",")) else ",".join(left)}
+                if left
+                else {}
+            )
         elif match[0].names_columns:
             names = match[0].type.parse(value)
             rest[key] = ",".join(name for name in names if name not in columns)

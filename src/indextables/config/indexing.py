@@ -40,7 +40,9 @@ CHAIN = "|"
 """Separator of the parts of a chain, which occurs in no tokenizer name."""
 MAX_TOKEN_LENGTH = 32_000
 TOKEN_LENGTHS = {"legacy": 40, "default": 255, "tantivy_max": MAX_TOKEN_LENGTH, "min_limit": 1}
-"""The words of IndexTables for the JVM for lengths. The longest term leaves space for the path of a json value."""
+"""The words of IndexTables for the JVM for lengths. The longest term leaves space for the path of a
+json value.
+"""
 _OTHER_NAMES = {"ipaddress": "ip", "ipaddr": "ip"}
 
 
@@ -73,7 +75,9 @@ _LISTS: Mapping[str, Callable[[str], bool]] = {
 
 
 class IndexingSettings(SettingsGroup, frozen=True):
-    """How columns are indexed. Values are checked together with the schema, so one error names every fault."""
+    """How columns are indexed. Values are checked together with the schema, so one error names
+    every fault.
+    """
 
     typemap: Mapping[str, str] = setting(
         "indexing.typemap.*",
@@ -149,11 +153,16 @@ class IndexingSettings(SettingsGroup, frozen=True):
         """
         return replace(
             self,
-            **{name: _by_column(getattr(self, name), columns, is_word) for name, is_word in _LISTS.items()},
+            **{
+                name: _by_column(getattr(self, name), columns, is_word)
+                for name, is_word in _LISTS.items()
+            },
         )
 
 
-def _by_column(words: Mapping[str, str], columns: Collection[str], is_word: Callable[[str], bool]) -> dict[str, str]:
+def _by_column(
+    words: Mapping[str, str], columns: Collection[str], is_word: Callable[[str], bool]
+) -> dict[str, str]:
     """Return words by column from entries `column = word` and `word = column, column`. The former
     take precedence.
 
@@ -179,7 +188,9 @@ def _by_column(words: Mapping[str, str], columns: Collection[str], is_word: Call
 def _pushdown(key: str, what: str) -> Any:
     """Return a setting that decides whether one kind of condition uses the index."""
     how = "uses the index to find candidate rows (`indexing.substring`); if not, every row is read."
-    return setting(f"filter.string{key}.pushdown", boolean(), True, f"Whether {what} {how}", in_table=True)
+    return setting(
+        f"filter.string{key}.pushdown", boolean(), True, f"Whether {what} {how}", in_table=True
+    )
 
 
 class FilterSettings(SettingsGroup, frozen=True):
@@ -188,9 +199,15 @@ class FilterSettings(SettingsGroup, frozen=True):
     pattern: bool = _pushdown(
         "Pattern", "a LIKE pattern that is none of the following, or a regular expression (RLIKE),"
     )
-    starts_with: bool = _pushdown("StartsWith", "a condition `startswith(column, 'x')` or `column LIKE 'x%'`")
-    ends_with: bool = _pushdown("EndsWith", "a condition `endswith(column, 'x')` or `column LIKE '%x'`")
-    contains: bool = _pushdown("Contains", "a condition `contains(column, 'x')` or `column LIKE '%x%'`")
+    starts_with: bool = _pushdown(
+        "StartsWith", "a condition `startswith(column, 'x')` or `column LIKE 'x%'`"
+    )
+    ends_with: bool = _pushdown(
+        "EndsWith", "a condition `endswith(column, 'x')` or `column LIKE '%x'`"
+    )
+    contains: bool = _pushdown(
+        "Contains", "a condition `contains(column, 'x')` or `column LIKE '%x%'`"
+    )
 
     @property
     def by_rows(self) -> frozenset[str]:

@@ -1,7 +1,8 @@
-"""Settings of IndexTables for the JVM: names of settings here, settings without effect, and refused ones.
+"""Settings of IndexTables for the JVM: names of settings here, settings without effect, and refused
+ones.
 
-A cluster that is configured for it has these keys in its Spark conf. Each works, or is accepted with one line in the log that
-says why it has no effect, or is refused with the reason.
+A cluster that is configured for it has these keys in its Spark conf. Each works, or is accepted
+with one line in the log that says why it has no effect, or is refused with the reason.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from msgspec import Struct
 
 
 class Alias(Struct, frozen=True):
-    """A key of IndexTables for the JVM that is a setting here. `convert` returns None for the default behaviour."""
+    """A key of IndexTables for the JVM that is a setting here. `convert` returns None for the
+    default behaviour.
+    """
 
     target: str
     convert: Callable[[Any], object] = lambda value: value
@@ -51,17 +54,21 @@ ALIASES: Mapping[str, Alias] = {
     "aws.forcePathStyle": Alias("aws.pathStyleAccess"),
     "gcp.credentialsFile": Alias("gcp.serviceAccountKey"),
     "transaction.maxConcurrentReads": Alias("checkpoint.parallelism"),
-    "transaction.cache.ttl.ms": Alias("transaction.cache.expirationSeconds", _seconds, _MILLISECONDS),
-    "transaction.cache.snapshot.ttl.ms": Alias("transaction.cache.expirationSeconds", _seconds, _MILLISECONDS),
+    "transaction.cache.ttl.ms": Alias(
+        "transaction.cache.expirationSeconds", _seconds, _MILLISECONDS
+    ),
+    "transaction.cache.snapshot.ttl.ms": Alias(
+        "transaction.cache.expirationSeconds", _seconds, _MILLISECONDS
+    ),
 }
 """The key there, and the setting here."""
 
-_WRITES_THROUGH = (
-    "parts of splits are written to the disk cache at once and checked by their checksums; there is no queue"
-)
+_WRITES_THROUGH = "parts of splits are written to the disk cache at once and checked by their checksums; there is no queue"
 _COMPANION = "companion indexes are not offered"
 _ARROW = "rows are read as Arrow columns, without a batch of documents to tune"
-_STREAMING_MERGE = "a merge reads its splits one after the other and is bounded by merge.parallelism"
+_STREAMING_MERGE = (
+    "a merge reads its splits one after the other and is bounded by merge.parallelism"
+)
 _PRUNING = "partitions are pruned over columns of the file list, all at once"
 _PREWARM = "the whole index of a column is warmed, by each process for the splits that it reads"
 _FAST = "every column is stored in columns"
@@ -124,7 +131,10 @@ NO_EFFECT: Mapping[str, str] = {
         )
     },
     **{f"prewarm.{key}": _PREWARM for key in ("segments", "splitsPerTask", "catchUpNewHosts")},
-    **{f"read.batchOptimization.{key}": _ARROW for key in ("enabled", "profile", "minDocsForOptimization")},
+    **{
+        f"read.batchOptimization.{key}": _ARROW
+        for key in ("enabled", "profile", "minDocsForOptimization")
+    },
     "read.adaptiveTuning.enabled": _ARROW,
     "read.adaptiveTuning.minBatchesBeforeAdjustment": _ARROW,
     "read.columnar.enabled": _ARROW,

@@ -1,4 +1,6 @@
-"""Settings of the transaction log: commits, retries, caches; and of its checkpoints: writing, compaction, retention."""
+"""Settings of the transaction log: commits, retries, caches; and of its checkpoints: writing,
+compaction, retention.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ _GIVEN_LAST = (
 class StateReadSettings(SettingsGroup, frozen=True):
     """How a state is read."""
 
-    parallelism: int = setting("state.read.parallelism", integer(1, 256), 8, "Threads that read manifests.")
+    parallelism: int = setting(
+        "state.read.parallelism", integer(1, 256), 8, "Threads that read manifests."
+    )
 
 
 class CheckpointSettings(SettingsGroup, frozen=True):
@@ -110,7 +114,9 @@ class StateWriteSettings(SettingsGroup, frozen=True):
         "Compression of manifests.",
         in_table=True,
     )
-    level: int = setting("state.compressionLevel", integer(1, 22), 3, "Level of zstd compression.", in_table=True)
+    level: int = setting(
+        "state.compressionLevel", integer(1, 22), 3, "Level of zstd compression.", in_table=True
+    )
     entries_per_manifest: int = setting(
         "state.entriesPerManifest",
         integer(1),
@@ -163,7 +169,9 @@ class CompactionSettings(SettingsGroup, frozen=True):
 class StateRetrySettings(SettingsGroup, frozen=True):
     """Retries of a state write that lost a race."""
 
-    max_attempts: int = setting("state.retry.maxAttempts", integer(1), 10, "Attempts to write a state.", in_table=True)
+    max_attempts: int = setting(
+        "state.retry.maxAttempts", integer(1), 10, "Attempts to write a state.", in_table=True
+    )
     base_delay_ms: int = setting(
         "state.retry.baseDelayMs",
         duration_ms(),
@@ -309,7 +317,9 @@ class VersionFileSettings(SettingsGroup, frozen=True):
 class CacheSettings(SettingsGroup, frozen=True):
     """The cache of log files in the process."""
 
-    enabled: bool = setting("transaction.cache.enabled", boolean(), True, "Cache immutable log files in memory.")
+    enabled: bool = setting(
+        "transaction.cache.enabled", boolean(), True, "Cache immutable log files in memory."
+    )
     expiration_seconds: int = setting(
         "transaction.cache.expirationSeconds",
         integer(0),
@@ -372,7 +382,9 @@ class CacheSettings(SettingsGroup, frozen=True):
 class LogReadSettings(SettingsGroup, frozen=True):
     """How the log is read."""
 
-    parallelism: int = setting("checkpoint.parallelism", integer(1, 256), 8, "Threads that read version files.")
+    parallelism: int = setting(
+        "checkpoint.parallelism", integer(1, 256), 8, "Threads that read version files."
+    )
     timeout_seconds: int = setting(
         "checkpoint.read.timeoutSeconds",
         integer(1),

@@ -20,7 +20,13 @@ from msgspec.structs import replace
 
 from indextables.config.jvm_names import ALIASES, NO_EFFECT, REFUSED
 from indextables.config.values import ValueType, boolean, text
-from indextables.errors import LONGEST_NAME, InvalidInputError, UnknownOptionError, nearest, show_value
+from indextables.errors import (
+    LONGEST_NAME,
+    InvalidInputError,
+    UnknownOptionError,
+    nearest,
+    show_value,
+)
 
 PREFIX = "spark.indextables."
 logger = logging.getLogger(__name__)
@@ -82,7 +88,9 @@ def setting(
     Per-column families (`x.*`) have a mapping as their value. Only settings with `in_table` can be
     stored in a table's metadata and are read from there.
     """
-    return Setting(key, type, default, doc, secret, in_table, names_columns=names_columns, is_word=is_word)
+    return Setting(
+        key, type, default, doc, secret, in_table, names_columns=names_columns, is_word=is_word
+    )
 
 
 class _SettingsMeta(StructMeta):
@@ -90,10 +98,17 @@ class _SettingsMeta(StructMeta):
     settings.
     """
 
-    def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any], **options: Any) -> _SettingsMeta:
+    def __new__(
+        cls, name: str, bases: tuple[type, ...], body: dict[str, Any], **options: Any
+    ) -> _SettingsMeta:
         settings = {key: value for key, value in body.items() if isinstance(value, Setting)}
-        defaults = {key: field(default_factory=dict) if s.per_column else s.default for key, s in settings.items()}
-        return super().__new__(cls, name, bases, {**body, **defaults, "declared": settings}, **options)
+        defaults = {
+            key: field(default_factory=dict) if s.per_column else s.default
+            for key, s in settings.items()
+        }
+        return super().__new__(
+            cls, name, bases, {**body, **defaults, "declared": settings}, **options
+        )
 
 
 class SettingsGroup(Struct, frozen=True, metaclass=_SettingsMeta):
@@ -102,7 +117,9 @@ class SettingsGroup(Struct, frozen=True, metaclass=_SettingsMeta):
     declared: ClassVar[Mapping[str, Setting]] = {}
 
     def __repr__(self) -> str:
-        shown = (f"{name}={getattr(self, name)!r}" for name, s in self.declared.items() if not s.secret)
+        shown = (
+            f"{name}={getattr(self, name)!r}" for name, s in self.declared.items() if not s.secret
+        )
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
@@ -119,7 +136,8 @@ class WithoutEffect:
 
 
 _WITHOUT_EFFECT = {
-    key: Setting(key, text(), None, f"{reason}.", group=WithoutEffect) for key, reason in NO_EFFECT.items()
+    key: Setting(key, text(), None, f"{reason}.", group=WithoutEffect)
+    for key, reason in NO_EFFECT.items()
 } | {
     key: Setting(key, boolean(), True, f"It cannot be switched off: {reason}.", group=WithoutEffect)
     for key, reason in REFUSED.items()
@@ -142,7 +160,9 @@ class Registry:
         columns do not.
         """
         if not isinstance(key, str):
-            raise InvalidInputError(f"A setting is named by a text, not by {key!r}.", hint="Write it in quotes.")
+            raise InvalidInputError(
+                f"A setting is named by a text, not by {key!r}.", hint="Write it in quotes."
+            )
         bare = bare_key(key)
         exact = self._lower.get(bare.lower())
         if exact is not None:
@@ -163,13 +183,21 @@ class Registry:
         bare = bare_key(key)
         near = nearest(bare.lower(), [*self._lower, *self._families], count=3)
         names = [self._lower.get(n) or self._families[n] for n in near]
-        hint = f"Did you mean {' or '.join(repr(n) for n in names)}?" if names else None
+        if names:
+            hint = f"Did you mean {' or '.join(repr(n) for n in names)}?"
+        else:
+            hint = None
         raise UnknownOptionError(
-            f"There is no setting {show_value(bare)}.", hint=hint, key=bare[:LONGEST_NAME], nearest=names
+            f"There is no setting {show_value(bare)}.",
+            hint=hint,
+            key=bare[:LONGEST_NAME],
+            nearest=names,
         )
 
     def name_of(self, key: str) -> str:
-        """The correct spelling of the caller's name for a setting, here or in IndexTables for the JVM."""
+        """The correct spelling of the caller's name for a setting, here or in IndexTables for the
+        JVM.
+        """
         name = bare_key(key)
         return self._lower.get(name.lower()) or _JVM_NAMES.get(name.lower(), name)
 
@@ -191,7 +219,9 @@ class Registry:
             text = "<hidden>" if entry.secret else show_value(value)
             message = f"Setting {name!r} cannot be {text}."
             allowed = (ALIASES[name].allowed if name in ALIASES else "") or entry.type.allowed
-            raise InvalidInputError(message, hint=f"Allowed: {allowed}.", key=name, allowed=allowed) from None
+            raise InvalidInputError(
+                message, hint=f"Allowed: {allowed}.", key=name, allowed=allowed
+            ) from None
         if name in REFUSED and not parsed:
             message = f"Setting {name!r} cannot be false: {REFUSED[name]}."
             raise InvalidInputError(message, hint="Leave it out.", key=name)
@@ -208,7 +238,9 @@ def weighed_name(rename: Callable[[str], str]) -> Callable[[str], str]:
     return renamed
 
 
-def renamed_entry(entry: Setting, column: str, value: Any, rename: Callable[[str], str]) -> tuple[str, Any]:
+def renamed_entry(
+    entry: Setting, column: str, value: Any, rename: Callable[[str], str]
+) -> tuple[str, Any]:
     """Rename column and value of a per-column key. If a kind comes first, the value lists columns."""
     is_list = entry.lists(column, value)
     if not isinstance(value, str) or entry.is_word is None or entry.is_word(value.strip().lower()):
@@ -249,7 +281,9 @@ def is_news(*words: str) -> bool:
 
 
 def share_folder(folder: str) -> None:
-    """The folder that the processes of the application share, passed to a process that Spark did not start."""
+    """The folder that the processes of the application share, passed to a process that Spark did
+    not start.
+    """
     global _shared_folder
     _shared_folder = folder
 
@@ -319,7 +353,9 @@ class Settings:
                     particular.append((entry, column, parsed))
             _check_lists(lists)
             for entry, column, parsed in (*lists, *particular):
-                self._values[entry.key] = self._values.get(entry.key, {}) | entry.by_column(column, parsed)
+                self._values[entry.key] = self._values.get(entry.key, {}) | entry.by_column(
+                    column, parsed
+                )
 
     def with_columns(self, rename: Callable[[str], str]) -> Settings:
         """Return the same settings with renamed columns in keys and values."""
@@ -327,7 +363,9 @@ class Settings:
         for key, value in self._values.items():
             if key.endswith(".*"):
                 entry = self._registry.settings[key]
-                renamed._values[key] = dict(renamed_entry(entry, c, each, rename) for c, each in value.items())
+                renamed._values[key] = dict(
+                    renamed_entry(entry, c, each, rename) for c, each in value.items()
+                )
             elif self._registry.settings[key].names_columns:
                 weighed = weighed_name(rename)
                 if isinstance(value, str):
@@ -340,7 +378,9 @@ class Settings:
 
     def group(self, group: type[G]) -> G:
         """Return the settings of a group as its frozen struct."""
-        values = {s.field_name: self._values[s.key] for s in list_settings(group) if s.key in self._values}
+        values = {
+            s.field_name: self._values[s.key] for s in list_settings(group) if s.key in self._values
+        }
         return group(**values)
 
     def __getitem__(self, key: str) -> Any:
@@ -352,7 +392,10 @@ class Settings:
 
     def given(self) -> dict[str, Any]:
         """Return the explicitly given settings without secrets."""
-        return {k: "<hidden>" if self._registry.settings[k].secret else v for k, v in self._values.items()}
+        return {
+            k: "<hidden>" if self._registry.settings[k].secret else v
+            for k, v in self._values.items()
+        }
 
     def __repr__(self) -> str:
         return f"Settings({self.given()!r})"

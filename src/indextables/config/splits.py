@@ -54,7 +54,9 @@ class SplitWriterSettings(SettingsGroup, frozen=True):
 
 
 class SplitCacheSettings(SettingsGroup, frozen=True):
-    """Caches of splits: on local disk for all processes of a user, and in the memory of each process."""
+    """Caches of splits: on local disk for all processes of a user, and in the memory of each
+    process.
+    """
 
     directory: str = setting(
         "cache.directoryPath",
@@ -62,7 +64,9 @@ class SplitCacheSettings(SettingsGroup, frozen=True):
         "",
         "Folder of the disk cache; empty: a folder in the temporary folder of the system.",
     )
-    on_disk: bool = setting("cache.disk.enabled", boolean(), True, "Whether parts of splits are cached on disk.")
+    on_disk: bool = setting(
+        "cache.disk.enabled", boolean(), True, "Whether parts of splits are cached on disk."
+    )
     max_bytes: int = setting(
         "cache.maxSize",
         size(),
@@ -80,7 +84,9 @@ class SplitCacheSettings(SettingsGroup, frozen=True):
 class ReadSettings(SettingsGroup, frozen=True):
     """How splits are read."""
 
-    parallelism: int = setting("read.parallelism", integer(1, 256), 8, "Splits that one process searches at a time.")
+    parallelism: int = setting(
+        "read.parallelism", integer(1, 256), 8, "Splits that one process searches at a time."
+    )
     remote_parallelism: int = setting(
         "read.remoteParallelism",
         integer(1, 256),

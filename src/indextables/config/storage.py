@@ -14,10 +14,16 @@ class AwsSettings(SettingsGroup, frozen=True):
     """Access to S3 and compatible stores."""
 
     access_key: str | None = setting("aws.accessKey", text(), None, "Access key id.", secret=True)
-    secret_key: str | None = setting("aws.secretKey", text(), None, "Secret access key.", secret=True)
-    session_token: str | None = setting("aws.sessionToken", text(), None, "Token of a temporary key.", secret=True)
+    secret_key: str | None = setting(
+        "aws.secretKey", text(), None, "Secret access key.", secret=True
+    )
+    session_token: str | None = setting(
+        "aws.sessionToken", text(), None, "Token of a temporary key.", secret=True
+    )
     region: str | None = setting("aws.region", text(), None, "Region of the bucket.")
-    endpoint: str | None = setting("aws.endpoint", text(), None, "Address of a store other than AWS.")
+    endpoint: str | None = setting(
+        "aws.endpoint", text(), None, "Address of a store other than AWS."
+    )
     path_style_access: bool | None = setting(
         "aws.pathStyleAccess",
         boolean(),
@@ -38,8 +44,12 @@ class AwsSettings(SettingsGroup, frozen=True):
 class AzureSettings(SettingsGroup, frozen=True):
     """Access to Azure Blob Storage."""
 
-    account_name: str | None = setting("azure.accountName", text(), None, "Storage account, if the URL names none.")
-    account_key: str | None = setting("azure.accountKey", text(), None, "Key of the storage account.", secret=True)
+    account_name: str | None = setting(
+        "azure.accountName", text(), None, "Storage account, if the URL names none."
+    )
+    account_key: str | None = setting(
+        "azure.accountKey", text(), None, "Key of the storage account.", secret=True
+    )
     connection_string: str | None = setting(
         "azure.connectionString",
         text(),
@@ -47,7 +57,9 @@ class AzureSettings(SettingsGroup, frozen=True):
         "Account, key and endpoint in the portal's one-line form.",
         secret=True,
     )
-    sas_token: str | None = setting("azure.sasToken", text(), None, "Shared access signature.", secret=True)
+    sas_token: str | None = setting(
+        "azure.sasToken", text(), None, "Shared access signature.", secret=True
+    )
     bearer_token: str | None = setting(
         "azure.bearerToken",
         text(),
@@ -55,13 +67,21 @@ class AzureSettings(SettingsGroup, frozen=True):
         "Token of Azure's directory, as sent in a request.",
         secret=True,
     )
-    tenant_id: str | None = setting("azure.tenantId", text(), None, "Tenant of the service principal.")
-    client_id: str | None = setting("azure.clientId", text(), None, "Client id of the service principal.")
+    tenant_id: str | None = setting(
+        "azure.tenantId", text(), None, "Tenant of the service principal."
+    )
+    client_id: str | None = setting(
+        "azure.clientId", text(), None, "Client id of the service principal."
+    )
     client_secret: str | None = setting(
         "azure.clientSecret", text(), None, "Secret of the service principal.", secret=True
     )
-    endpoint: str | None = setting("azure.endpoint", text(), None, "Address of a blob service other than Azure.")
-    use_emulator: bool = setting("azure.useEmulator", boolean(), False, "Use Azurite with its well-known account.")
+    endpoint: str | None = setting(
+        "azure.endpoint", text(), None, "Address of a blob service other than Azure."
+    )
+    use_emulator: bool = setting(
+        "azure.useEmulator", boolean(), False, "Use Azurite with its well-known account."
+    )
 
 
 class GcpSettings(SettingsGroup, frozen=True):
@@ -74,7 +94,9 @@ class GcpSettings(SettingsGroup, frozen=True):
         "Service account key: its JSON text or its file.",
         secret=True,
     )
-    endpoint: str | None = setting("gcp.endpoint", text(), None, "Address of a store other than Google's.")
+    endpoint: str | None = setting(
+        "gcp.endpoint", text(), None, "Address of a store other than Google's."
+    )
 
 
 class HdfsSettings(SettingsGroup, frozen=True):
@@ -86,17 +108,31 @@ class HdfsSettings(SettingsGroup, frozen=True):
         None,
         "Folder of core-site.xml and hdfs-site.xml; unset: HADOOP_CONF_DIR.",
     )
-    kerberos_principal: str | None = setting("hdfs.kerberosPrincipal", text(), None, "Principal to log in as.")
-    kerberos_keytab: str | None = setting("hdfs.kerberosKeytab", local_path(), None, "Keytab file of the principal.")
-    kerberos_cache: str | None = setting("hdfs.kerberosCache", text(), None, "Ticket cache; unset: the user's own.")
+    kerberos_principal: str | None = setting(
+        "hdfs.kerberosPrincipal", text(), None, "Principal to log in as."
+    )
+    kerberos_keytab: str | None = setting(
+        "hdfs.kerberosKeytab", local_path(), None, "Keytab file of the principal."
+    )
+    kerberos_cache: str | None = setting(
+        "hdfs.kerberosCache", text(), None, "Ticket cache; unset: the user's own."
+    )
 
 
 class DatabricksSettings(SettingsGroup, frozen=True):
-    """Settings of a Databricks workspace. Only a credentials class (`aws.credentialsProviderClass`) reads them."""
+    """Settings of a Databricks workspace. Only a credentials class (`aws.credentialsProviderClass`)
+    reads them.
+    """
 
-    workspace_url: str | None = setting("databricks.workspaceUrl", text(), None, "Address of the workspace.")
-    api_token: str | None = setting("databricks.apiToken", text(), None, "Token for its API.", secret=True)
-    client_id: str | None = setting("databricks.clientId", text(), None, "OAuth client, instead of a token.")
+    workspace_url: str | None = setting(
+        "databricks.workspaceUrl", text(), None, "Address of the workspace."
+    )
+    api_token: str | None = setting(
+        "databricks.apiToken", text(), None, "Token for its API.", secret=True
+    )
+    client_id: str | None = setting(
+        "databricks.clientId", text(), None, "OAuth client, instead of a token."
+    )
     client_secret: str | None = setting(
         "databricks.clientSecret", text(), None, "Secret of the OAuth client.", secret=True
     )
@@ -152,7 +188,9 @@ class RequestSettings(SettingsGroup, frozen=True):
         100,
         "Shortest wait before a repeat; it grows, with jitter.",
     )
-    max_delay_ms: int = setting("storage.retry.maxDelayMs", duration_ms(1), 10_000, "Longest wait before a repeat.")
+    max_delay_ms: int = setting(
+        "storage.retry.maxDelayMs", duration_ms(1), 10_000, "Longest wait before a repeat."
+    )
     part_bytes: int = setting(
         "storage.partSize",
         size(5 << 20, 5 << 30),

@@ -45,7 +45,9 @@ class MergeSettings(SettingsGroup, frozen=True):
         "Maximum number of splits that are merged into one.",
         in_table=True,
     )
-    batch_groups: int = setting("merge.batchSize", integer(1), 16, "Number of merged splits per commit.", in_table=True)
+    batch_groups: int = setting(
+        "merge.batchSize", integer(1), 16, "Number of merged splits per commit.", in_table=True
+    )
     deleted_share: float = setting(
         "merge.deletedShareThreshold",
         number(0, 1),
@@ -61,7 +63,9 @@ class MergeSettings(SettingsGroup, frozen=True):
         in_table=True,
         names_columns=True,
     )
-    parallelism: int = setting("merge.parallelism", integer(1, 64), 2, "Groups that one process merges at a time.")
+    parallelism: int = setting(
+        "merge.parallelism", integer(1, 64), 2, "Groups that one process merges at a time."
+    )
 
 
 class DeleteSettings(SettingsGroup, frozen=True):

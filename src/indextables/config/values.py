@@ -78,7 +78,9 @@ def parse_bool(value: object) -> bool:
     raise ValueError(value)
 
 
-def _with_bounds(parse: Callable[[Any], Any], low: float | None, high: float | None) -> Callable[[Any], Any]:
+def _with_bounds(
+    parse: Callable[[Any], Any], low: float | None, high: float | None
+) -> Callable[[Any], Any]:
     def check(value: object) -> Any:
         number = parse(value)
         if (low is not None and number < low) or (high is not None and number > high):
@@ -91,7 +93,9 @@ def _with_bounds(parse: Callable[[Any], Any], low: float | None, high: float | N
 def _range(low: float | None, high: float | None) -> str:
     if low is None and high is None:
         return "any"
-    return f"{'' if low is None else f'{low} '}<= value{'' if high is None else f' <= {high}'}".replace("value", "n")
+    return f"{'' if low is None else f'{low} '}<= value{'' if high is None else f' <= {high}'}".replace(
+        "value", "n"
+    )
 
 
 def _int(value: object) -> int:
@@ -133,7 +137,9 @@ def duration_ms(low_ms: int = 0) -> ValueType:
 def hours(low: float = 0) -> ValueType:
     """Return the type of durations in hours: 168, 7 days, 12h."""
     parse = _with_bounds(lambda v: parse_duration_ms(v, default_unit="h") / 3_600_000, low, None)
-    return ValueType("hours", f"hours or a text such as 7 days or 90 min, at least {low:g} h", parse)
+    return ValueType(
+        "hours", f"hours or a text such as 7 days or 90 min, at least {low:g} h", parse
+    )
 
 
 def boolean() -> ValueType:

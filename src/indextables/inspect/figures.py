@@ -1,10 +1,13 @@
-"""The figures that pictures of a table are drawn from, its charts for notebooks, and how a notebook shows it.
+"""The figures that pictures of a table are drawn from, its charts for notebooks, and how a notebook
+shows it.
 
-Everything is counted from the log; only `component_figures` and `search_figures` open splits, and never more than asked.
-Charts need matplotlib, which the extra `plots` brings; nothing else here does.
+Everything is counted from the log; only `component_figures` and `search_figures` open splits, and
+never more than asked. Charts need matplotlib, which the extra `plots` brings; nothing else here
+does.
 
-`%load_ext indextables` shows searches, scans and histories well. Those are plain Arrow tables, which have no HTML form of
-their own, and a library must not give them one unasked: hence an extension.
+`%load_ext indextables` shows searches, scans and histories well. Those are plain Arrow tables,
+which have no HTML form of their own, and a library must not give them one unasked: hence an
+extension.
 """
 
 from __future__ import annotations
@@ -37,7 +40,9 @@ Sizes = Mapping[str, int]
 
 
 class VersionFigure(Struct, frozen=True):
-    """One version. Splits and bytes are those that it holds; None if the log does not contain it any more."""
+    """One version. Splits and bytes are those that it holds; None if the log does not contain it
+    any more.
+    """
 
     version: int
     at: datetime | None
@@ -73,7 +78,9 @@ class ComponentFigure(Struct, frozen=True):
 
 
 class ColumnFigure(Struct, frozen=True):
-    """One column. `index` is its kind of index; `statistics` where bounds answer for it, `partition` where folders do."""
+    """One column. `index` is its kind of index; `statistics` where bounds answer for it,
+    `partition` where folders do.
+    """
 
     column: str
     type: str
@@ -86,23 +93,35 @@ def column_figures(inspection: Inspection) -> list[ColumnFigure]:
     table = inspection.table
     mapping = table.logical_columns.mapping(table.settings)
     kinds = {
-        column.name: column.shown_kind if column.indexed or column.exact else "statistics" for column in mapping.columns
+        column.name: column.shown_kind if column.indexed or column.exact else "statistics"
+        for column in mapping.columns
     }
-    return [ColumnFigure(f.name, str(f.type), f.nullable, kinds.get(f.name, "partition")) for f in table.schema]
+    return [
+        ColumnFigure(f.name, str(f.type), f.nullable, kinds.get(f.name, "partition"))
+        for f in table.schema
+    ]
 
 
-def version_figures(inspection: Inspection, *, limit: int = 60) -> tuple[list[VersionFigure], list[MergeFigure]]:
+def version_figures(
+    inspection: Inspection, *, limit: int = 60
+) -> tuple[list[VersionFigure], list[MergeFigure]]:
     """The newest versions, oldest first, with what each held; and the merges among them."""
     log = inspection.log
     rows = inspection.history(limit=limit).to_pylist()[::-1]
     listing = list_log(log.store)
-    files = [(row["version"], listing.versions[row["version"]]) for row in rows if row["version"] in listing.versions]
+    files = [
+        (row["version"], listing.versions[row["version"]])
+        for row in rows
+        if row["version"] in listing.versions
+    ]
     walk = _VersionWalk(log, {version.version: version for version in log.reader.read(files)})
     return [walk.step(row) for row in rows], walk.merges
 
 
 class _VersionWalk:
-    """A walk through versions, oldest first, that knows the live splits of each where they can be known."""
+    """A walk through versions, oldest first, that knows the live splits of each where they can be
+    known.
+    """
 
     def __init__(self, log: TransactionLog, committed: Mapping[int, CommittedVersion]) -> None:
         self.merges: list[MergeFigure] = []
@@ -119,7 +138,9 @@ class _VersionWalk:
         else:
             self._live = self._sizes_at(version)
         self._at = version
-        splits, size = (None, None) if self._live is None else (len(self._live), sum(self._live.values()))
+        splits, size = (
+            (None, None) if self._live is None else (len(self._live), sum(self._live.values()))
+        )
         operation = row["operation"] or "unknown"
         return VersionFigure(version, row["timestamp"], operation, row["is_readable"], splits, size)
 
@@ -128,35 +149,59 @@ class _VersionWalk:
         added = {a.path: a.size for a in version.actions if isinstance(a, AddAction)}
         live.update(added)
         if version.info.operation == Operation.MERGE and added:
-            self.merges.append(MergeFigure(version.version, tuple(sorted(removed)), tuple(sorted(added.values()))))
+            self.merges.append(
+                MergeFigure(version.version, tuple(sorted(removed)), tuple(sorted(added.values())))
+            )
 
     def _sizes_at(self, version: int) -> dict[str, int] | None:
         try:
             files = self._log.at_version(version).files(columns=["path", "size"])
         except (VersionNotFoundError, CorruptTableError):
             return None
-        return dict(zip(files.column("path").to_pylist(), files.column("size").to_pylist(), strict=True))
+        return dict(
+            zip(files.column("path").to_pylist(), files.column("size").to_pylist(), strict=True)
+        )
 
 
 def partition_figures(inspection: Inspection) -> list[PartitionFigure]:
     """What each partition holds, in the order of their values."""
     return [
-        PartitionFigure(tuple(value for _, value in row["partition"]), row["splits"], row["rows"], row["size_bytes"])
+        PartitionFigure(
+            tuple(value for _, value in row["partition"]),
+            row["splits"],
+            row["rows"],
+            row["size_bytes"],
+        )
         for row in inspection.partitions().to_pylist()
     ]
 
 
-def component_figures(inspection: Inspection, *, max_splits: int = 200) -> tuple[list[ComponentFigure], int]:
-    """What the bytes of the largest splits are spent on, the most first, and how many splits were looked at."""
+def component_figures(
+    inspection: Inspection, *, max_splits: int = 200
+) -> tuple[list[ComponentFigure], int]:
+    """What the bytes of the largest splits are spent on, the most first, and how many splits were
+    looked at.
+    """
     task = _largest(inspection, None, max_splits)
-    summed = sizes_of_components(task).group_by(["component", "field"]).aggregate([("size_bytes", "sum")])
-    figures = [ComponentFigure(r["component"], r["field"], r["size_bytes_sum"]) for r in summed.to_pylist()]
-    by_size = sorted(figures, key=lambda figure: (-figure.size_bytes, figure.component, figure.field or ""))
+    summed = (
+        sizes_of_components(task)
+        .group_by(["component", "field"])
+        .aggregate([("size_bytes", "sum")])
+    )
+    figures = [
+        ComponentFigure(r["component"], r["field"], r["size_bytes_sum"]) for r in summed.to_pylist()
+    ]
+    by_size = sorted(
+        figures, key=lambda figure: (-figure.size_bytes, figure.component, figure.field or "")
+    )
     return by_size, len(task.plan.splits)
 
 
-def search_figures(inspection: Inspection, query: str, *, max_splits: int = 200) -> tuple[ScanReport, ScanReport]:
-    """What a search costs in the largest splits it would open: finding the rows, then reading all their columns.
+def search_figures(
+    inspection: Inspection, query: str, *, max_splits: int = 200
+) -> tuple[ScanReport, ScanReport]:
+    """What a search costs in the largest splits it would open: finding the rows, then reading all
+    their columns.
 
     What this process has read of the splits before is not read again, and not counted.
     """
@@ -165,7 +210,11 @@ def search_figures(inspection: Inspection, query: str, *, max_splits: int = 200)
 
 
 def _largest(
-    inspection: Inspection, query: str | None, max_splits: int, *, columns: Sequence[str] | None = None
+    inspection: Inspection,
+    query: str | None,
+    max_splits: int,
+    *,
+    columns: Sequence[str] | None = None,
 ) -> ScanTask:
     table = inspection.table
     plan = plan_scan(table, query=query, columns=columns)
@@ -184,13 +233,17 @@ _COLORS = {
 
 @checked_calls
 class Plots:
-    """The charts of one table. Each returns a matplotlib `Figure`, which a notebook shows and `savefig` writes."""
+    """The charts of one table. Each returns a matplotlib `Figure`, which a notebook shows and
+    `savefig` writes.
+    """
 
     def __init__(self, inspection: Inspection) -> None:
         self._inspection = inspection
 
     def timeline(self, *, limit: int = 60) -> Any:
-        """Bytes in the table at each of the newest versions, `limit` of them, in the colour of what the version did."""
+        """Bytes in the table at each of the newest versions, `limit` of them, in the colour of what
+        the version did.
+        """
         versions, _ = version_figures(self._inspection, limit=limit)
         figure, axes = _figure("bytes in the table by version")
         colors = [_COLORS.get(v.operation, _OTHER) for v in versions]
@@ -201,7 +254,9 @@ class Plots:
         return figure
 
     def sizes(self, *, limit: int = 60) -> Any:
-        """Sizes of the splits that went into each merge of the `limit` newest versions, and of those that came out."""
+        """Sizes of the splits that went into each merge of the `limit` newest versions, and of
+        those that came out.
+        """
         _, merges = version_figures(self._inspection, limit=limit)
         figure, axes = _figure("split sizes before (left) and after (right) each merge")
         for place, merge in enumerate(merges):
@@ -215,20 +270,34 @@ class Plots:
         return figure
 
     def partitions(self, *, limit: int = 100) -> Any:
-        """Rows in each partition; where there are more than `limit`, in the last of them, and the title says so."""
+        """Rows in each partition; where there are more than `limit`, in the last of them, and the
+        title says so.
+        """
         every = partition_figures(self._inspection)
         parts = every[-limit:]
-        names = ["/".join("null" if v is None else v for v in part.values) or "(whole table)" for part in parts]
-        left_out = "" if len(parts) == len(every) else f" (the last {len(parts):,} of {len(every):,})"
-        figure, axes = _bars(f"rows by partition{left_out}", names, [part.rows for part in parts], _WRITE)
+        names = [
+            "/".join("null" if v is None else v for v in part.values) or "(whole table)"
+            for part in parts
+        ]
+        if len(parts) == len(every):
+            left_out = ""
+        else:
+            left_out = f" (the last {len(parts):,} of {len(every):,})"
+        figure, axes = _bars(
+            f"rows by partition{left_out}", names, [part.rows for part in parts], _WRITE
+        )
         axes.set_ylabel(", ".join(self._inspection.table.partition_columns))
         return figure
 
     def components(self, *, max_splits: int = 200) -> Any:
-        """What the bytes of the largest splits, `max_splits` at most, are spent on, by column and component."""
+        """What the bytes of the largest splits, `max_splits` at most, are spent on, by column and
+        component.
+        """
         components, split_count = component_figures(self._inspection, max_splits=max_splits)
         names = [f"{c.field or '(all columns)'}: {c.component}" for c in components]
-        figure, axes = _bars(f"bytes of {split_count} split(s)", names, [c.size_bytes for c in components], _MERGE)
+        figure, axes = _bars(
+            f"bytes of {split_count} split(s)", names, [c.size_bytes for c in components], _MERGE
+        )
         axes.xaxis.set_major_formatter(_bytes_formatter())
         return figure
 
@@ -244,7 +313,9 @@ def _bars(title: str, names: Sequence[str], values: Sequence[int], color: str) -
 
 
 def _figure(title: str, *, height: float = 4.0) -> tuple[Any, Any]:
-    """A figure with one chart. It is made without pyplot, so that nothing global is changed and nothing is left open."""
+    """A figure with one chart. It is made without pyplot, so that nothing global is changed and
+    nothing is left open.
+    """
     figure = _library("matplotlib.figure").Figure(figsize=(9, height), layout="constrained")
     axes = figure.add_subplot()
     axes.set_title(title)
@@ -260,7 +331,8 @@ def _library(module: str) -> Any:
         return import_module(module)
     except ImportError:
         raise UnsupportedError(
-            "Charts need matplotlib, which is not installed.", hint="Run `pip install 'indextables[plots]'`."
+            "Charts need matplotlib, which is not installed.",
+            hint="Run `pip install 'indextables[plots]'`.",
         ) from None
 
 
@@ -290,8 +362,12 @@ def table_html(inspection: Inspection) -> str:
         "rows": _sum(files.column("num_records")),
         "bytes": _sum(files.column("size")),
     }
-    columns = [{"column": c.column, "type": c.type, "index": c.index} for c in column_figures(inspection)]
-    return html_table([{"": name, "value": value} for name, value in facts.items()]) + html_table(columns)
+    columns = [
+        {"column": c.column, "type": c.type, "index": c.index} for c in column_figures(inspection)
+    ]
+    return html_table([{"": name, "value": value} for name, value in facts.items()]) + html_table(
+        columns
+    )
 
 
 def _sum(numbers: pa.ChunkedArray) -> int:
@@ -299,15 +375,22 @@ def _sum(numbers: pa.ChunkedArray) -> int:
 
 
 def arrow_html(table: pa.Table) -> str:
-    """An Arrow table as HTML: the first rows, how many more there are, and snippets with their words marked."""
-    rows = [dict(zip(table.column_names, row, strict=True)) for row in zip(*_columns(table), strict=True)]
+    """An Arrow table as HTML: the first rows, how many more there are, and snippets with their
+    words marked.
+    """
+    rows = [
+        dict(zip(table.column_names, row, strict=True))
+        for row in zip(*_columns(table), strict=True)
+    ]
     more = table.num_rows - len(rows)
     caption = f"{table.num_rows:,} rows, {table.num_columns} columns{f'; {more:,} not shown' if more else ''}"
     return f"{html_table(rows, markup={_SNIPPET: _snippet_html})}<p>{caption}</p>"
 
 
 class ShownRows(Struct, frozen=True):
-    """Rows as a notebook shows them: HTML with what matched marked, or text where there is no notebook."""
+    """Rows as a notebook shows them: HTML with what matched marked, or text where there is no
+    notebook.
+    """
 
     rows: pa.Table
     more: bool = False
@@ -317,7 +400,10 @@ class ShownRows(Struct, frozen=True):
         return arrow_html(self.rows) + ("<p>There are more.</p>" if self.more else "")
 
     def __str__(self) -> str:
-        rows = [{k: _snippet_text(v) if k == _SNIPPET else v for k, v in row.items()} for row in self.rows.to_pylist()]
+        rows = [
+            {k: _snippet_text(v) if k == _SNIPPET else v for k, v in row.items()}
+            for row in self.rows.to_pylist()
+        ]
         lines = text_table(rows) or f"no rows of {', '.join(self.rows.column_names)}"
         if self.more:
             return f"{lines}\n... and more"

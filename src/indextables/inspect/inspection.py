@@ -1,4 +1,5 @@
-"""`table.inspect`: what a table and its splits are made of, and what happened to it. Nothing is changed, and no row is read.
+"""`table.inspect`: what a table and its splits are made of, and what happened to it. Nothing is
+changed, and no row is read.
 
 It says what the bytes of splits are spent on, and fetches their indexes ahead of a search.
 """
@@ -70,7 +71,11 @@ def sizes_of_components(task: ScanTask) -> pa.Table:
             for size in components
         ]
 
-    rows = [dict(zip(COMPONENT_SCHEMA.names, row, strict=True)) for rows in task.each(look) for row in rows]
+    rows = [
+        dict(zip(COMPONENT_SCHEMA.names, row, strict=True))
+        for rows in task.each(look)
+        for row in rows
+    ]
     return pa.Table.from_pylist(rows, schema=COMPONENT_SCHEMA)
 
 
@@ -93,7 +98,9 @@ CLUSTERING = pa.schema(
 
 
 class DetailReport(Report, frozen=True):
-    """What a table is: identity, place, partitioning, size, properties and protocol, at the version that is shown."""
+    """What a table is: identity, place, partitioning, size, properties and protocol, at the version
+    that is shown.
+    """
 
     format: str
     id: str
@@ -143,7 +150,9 @@ class Inspection:
         return self.table.snapshot
 
     def files(self, *, where: Where | None = None) -> pa.Table:
-        """The live splits, a row each; with `where` only those that may hold a matching row. As `Table.files`."""
+        """The live splits, a row each; with `where` only those that may hold a matching row. As
+        `Table.files`.
+        """
         predicate = self.table.bind_physical(where)
         if predicate is not None:
             return pruned_files(self.snapshot, predicate)
@@ -151,10 +160,14 @@ class Inspection:
 
     def history(self, *, limit: int | None = None) -> pa.Table:
         """What was committed, newest first, at most `limit` versions. As `Table.history`."""
-        return log_history.history(self.log, limit=None if limit is None else whole_number("limit", limit))
+        return log_history.history(
+            self.log, limit=None if limit is None else whole_number("limit", limit)
+        )
 
     def state(self) -> StateReport:
-        """What the newest state or checkpoint holds, or the one that a pinned version is read from. As `Table.state`."""
+        """What the newest state or checkpoint holds, or the one that a pinned version is read from.
+        As `Table.state`.
+        """
         settings = self.table.settings
         return state_report(
             self.snapshot if self.table.is_pinned else self.log.reload(),
@@ -164,9 +177,11 @@ class Inspection:
         )
 
     def detail(self) -> DetailReport:
-        """What the table is, in one report: identity, place, partitioning, size, properties and protocol.
+        """What the table is, in one report: identity, place, partitioning, size, properties and
+        protocol.
 
-        Rows of splits that do not say how many count as none. `last_modified` is when the version was committed.
+        Rows of splits that do not say how many count as none. `last_modified` is when the version
+        was committed.
         """
         header, files = self.snapshot.header, self.snapshot.files(columns=["size", "num_records"])
         metadata, protocol = without_registry(self.snapshot.metadata), header.protocol
@@ -194,7 +209,11 @@ class Inspection:
         """What this process has done with this table, in numbers. As `Table.metrics`."""
         samples = METRICS.samples(table=self.table.path)
         rows = tuple(
-            {"metric": s.name, "labels": {k: v for k, v in s.labels.items() if k != "table"}, "value": s.value}
+            {
+                "metric": s.name,
+                "labels": {k: v for k, v in s.labels.items() if k != "table"},
+                "value": s.value,
+            }
             for s in samples
         )
         return MetricsReport(self.table.path, rows)
@@ -202,12 +221,15 @@ class Inspection:
     def partitions(self) -> pa.Table:
         """Each partition with its splits, rows and bytes, in the order of their values.
 
-        A table that is not partitioned is one partition. Rows of splits that do not say how many count as none.
+        A table that is not partitioned is one partition. Rows of splits that do not say how many
+        count as none.
         """
         names, files = self.table.partition_columns, self.snapshot.all_files
         physical = self.table.names.columns(names)
         totals: dict[tuple[str | None, ...], list[int]] = {}
-        columns = (files.column(name).to_pylist() for name in ("partition_values", "num_records", "size"))
+        columns = (
+            files.column(name).to_pylist() for name in ("partition_values", "num_records", "size")
+        )
         for values, records, size in zip(*columns, strict=True):
             partition = dict(values or [])
             total = totals.setdefault(tuple(partition.get(name) for name in physical), [0, 0, 0])
@@ -225,9 +247,10 @@ class Inspection:
     def clustering(self, columns: Sequence[str] | None = None) -> pa.Table:
         """How well the splits are separated by each of `columns`, by their bounds in the log.
 
-        A row per column: `splits`, those `without_bounds`, those `alone` (no other overlaps with them), and `depth`, the mean
-        number of splits that may hold a value of a split's range: 1.0 is perfect. Without `columns`, those that merges
-        sort by (`merge.clusterBy`), or every column that has bounds.
+        A row per column: `splits`, those `without_bounds`, those `alone` (no other overlaps with
+        them), and `depth`, the mean number of splits that may hold a value of a split's range: 1.0
+        is perfect. Without `columns`, those that merges sort by (`merge.clusterBy`), or every
+        column that has bounds.
         """
         partitions = self.table.partition_columns
         body = self.table.logical_columns.stored
@@ -241,17 +264,21 @@ class Inspection:
         )
         shown = [{**row, "column": known.logical_name(row["column"])} for row in rows]
         return pa.Table.from_pylist(
-            [row for row in shown if not every or row["without_bounds"] < row["splits"]], schema=CLUSTERING
+            [row for row in shown if not every or row["without_bounds"] < row["splits"]],
+            schema=CLUSTERING,
         )
 
     def component_sizes(self, *, where: Where | None = None) -> pa.Table:
-        """How many bytes each component of each split takes; `where` chooses splits. As `Table.component_sizes`."""
+        """How many bytes each component of each split takes; `where` chooses splits. As
+        `Table.component_sizes`.
+        """
         table = self.table
         plan = plan_scan(table, where=where)
         return sizes_of_components(ScanTask(plan, self.log.store))
 
     def analyze(self, column: str, text: str) -> pa.Table:
-        """The terms that a `text` becomes in the index of a `column`, a row each: term, position, start and end.
+        """The terms that a `text` becomes in the index of a `column`, a row each: term, position,
+        start and end.
 
         Raises InvalidInputError for a column that is not there, or has no terms.
 
@@ -262,11 +289,15 @@ class Inspection:
         mapping = fields.column(find_column(table.schema, argument_text("column", column)))
         if not mapping.tokenizer:
             message = f"Column {mapping.name!r} is of kind {mapping.shown_kind}, which has no terms of text."
-            raise InvalidInputError(message, hint="Name a column of kind text, string or json.", column=mapping.name)
+            raise InvalidInputError(
+                message, hint="Name a column of kind text, string or json.", column=mapping.name
+            )
         return tokens_table(argument_text("text", text), mapping)
 
     def skipped_files(self) -> pa.Table:
-        """Splits that an operation could not process: why, how often, and until when they are left alone."""
+        """Splits that an operation could not process: why, how often, and until when they are left
+        alone.
+        """
         return skipped_table(self.snapshot.header.skips, now_ms=self.log.now_ms())
 
 

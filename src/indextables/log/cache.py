@@ -1,18 +1,23 @@
-"""What a process remembers of logs: immutable files by their identity, and the newest snapshot of each table.
+"""What a process remembers of logs: immutable files by their identity, and the newest snapshot of
+each table.
 
-Five kinds are called as the specification calls them, and have their figures whether or not anything is held:
+Five kinds are called as the specification calls them, and have their figures whether or not
+anything is held:
 
-    protocol, metadata   of the newest snapshot; a hit if a look at the table did not have to read or change it
-    files                its list of live files; a hit if nothing was committed since
-    versions_list        which versions there are; a hit if the store was not asked (a stale answer was allowed)
-    versions             version files by their identity
+    protocol, metadata   of the newest snapshot; a hit if a read of the table did not have to load
+    or change it files                its list of live files; a hit if nothing was committed since
+    versions_list        which versions there are; a hit if the store was not asked (a stale answer
+    was allowed) versions             version files by their identity
 
-The others are what these are kept in: the newest snapshot of each table, states, manifests, checkpoints of older forms.
+The others are what these are kept in: the newest snapshot of each table, states, manifests,
+checkpoints of older forms.
 
-A version file, a manifest or a state never changes, so it is kept by path, size, time of modification and the store's tag: a
-table that was deleted and made anew at the same place is never mistaken for the old one. The least recently used goes first.
+A version file, a manifest or a state never changes, so it is kept by path, size, time of
+modification and the store's tag: a table that was deleted and re-created at the same path is never
+mistaken for the old one. The least recently used goes first.
 
-A kind may have bounds of its own: how many entries of it are held, and for how long after they were read.
+A kind may have bounds of its own: how many entries of it are held, and for how long after they were
+read.
 """
 
 from __future__ import annotations
@@ -53,7 +58,9 @@ class KindBounds(Struct, frozen=True):
 
     def over(self, others: KindBounds) -> KindBounds:
         """Return these limits, completed by others for unlimited kinds."""
-        return KindBounds({**others.max_entries, **self.max_entries}, {**others.max_age_s, **self.max_age_s})
+        return KindBounds(
+            {**others.max_entries, **self.max_entries}, {**others.max_age_s, **self.max_age_s}
+        )
 
     def ages(self) -> dict[str, float]:
         """Return the shortest time to live for each kind of entry."""
@@ -159,7 +166,14 @@ class LogCache:
             (self._hits if hit else self._misses)[kind, table] += 1
 
     def put(
-        self, kind: str, table: str, identity: Hashable, value: Any, *, cost_bytes: int, instead_of: Any | None = None
+        self,
+        kind: str,
+        table: str,
+        identity: Hashable,
+        value: Any,
+        *,
+        cost_bytes: int,
+        instead_of: Any | None = None,
     ) -> None:
         """Cache a value with its approximate size, only as a replacement of another value if that
         is given.
@@ -173,8 +187,13 @@ class LogCache:
             self._forget(key)
             if cost_bytes > self.max_bytes:
                 return
-            # What takes the place of another builds upon it, and is as old: a snapshot that newer versions were added to.
-            self._held[key] = (value, cost_bytes, self._monotonic() if before is None else before[2])
+            # What takes the place of another builds upon it, and is as old: a snapshot that newer
+            # versions were added to.
+            self._held[key] = (
+                value,
+                cost_bytes,
+                self._monotonic() if before is None else before[2],
+            )
             self._bytes += cost_bytes
             self._entries[kind] += 1
             while self._bytes > self.max_bytes:
@@ -198,7 +217,9 @@ class LogCache:
         store.
         """
         if kind is not None and kind not in KINDS:
-            raise InvalidInputError(f"The log cache has no kind {kind!r}.", hint=f"One of {', '.join(sorted(KINDS))}.")
+            raise InvalidInputError(
+                f"The log cache has no kind {kind!r}.", hint=f"One of {', '.join(sorted(KINDS))}."
+            )
         kinds = KINDS if kind is None else _HELD_IN.get(kind, (kind,))
         with self._lock:
             gone = [key for key in self._held if table in (None, key[1]) and key[0] in kinds]
@@ -211,7 +232,9 @@ class LogCache:
         with self._lock:
             self._sweep_at = 0.0
             self._forget_expired()
-            held = {key: cost for key, (_, cost, _) in self._held.items() if table in (None, key[1])}
+            held = {
+                key: cost for key, (_, cost, _) in self._held.items() if table in (None, key[1])
+            }
             entries = Counter(kind for kind, _, _ in held)
             hits, misses = _of_table(self._hits, table), _of_table(self._misses, table)
             return CacheStats(hits, misses, dict(entries), sum(held.values()))
@@ -224,8 +247,15 @@ class LogCache:
     def figures(self) -> list[tuple[str, tuple[str, ...], float]]:
         """Return hits and misses by table and kind, for the metrics of the process."""
         with self._lock:
-            counts = (("log_cache_hits_total", dict(self._hits)), ("log_cache_misses_total", dict(self._misses)))
-        return [(name, (table, kind), n) for name, counter in counts for (kind, table), n in counter.items()]
+            counts = (
+                ("log_cache_hits_total", dict(self._hits)),
+                ("log_cache_misses_total", dict(self._misses)),
+            )
+        return [
+            (name, (table, kind), n)
+            for name, counter in counts
+            for (kind, table), n in counter.items()
+        ]
 
     def renew_lock(self) -> None:
         """Replace the lock in a forked child and clear the cache, because a thread of the parent

@@ -17,7 +17,13 @@ from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
 from indextables.config.log import CleanupSettings, RetentionSettings
-from indextables.errors import BadFileError, IndexTablesError, NotFoundError, StorageError, UnsupportedError
+from indextables.errors import (
+    BadFileError,
+    IndexTablesError,
+    NotFoundError,
+    StorageError,
+    UnsupportedError,
+)
 from indextables.log import log_files
 from indextables.log.checkpoint.identity import without_strangers
 from indextables.log.checkpoint.state_reader import BaseReader
@@ -63,9 +69,15 @@ class CleaningReport(Struct, frozen=True):
         kinds = ", ".join(f"{count} of kind {kind}" for kind, count in sorted(counts.items()))
         paths = [file.path for file in self.deleted if file.kind == "version"]
         versions = sorted(v for v in map(log_files.version_of, paths) if v is not None)
-        span = f", versions {versions[0]} to {versions[-1]}" if versions else ""
+        if versions:
+            span = f", versions {versions[0]} to {versions[-1]}"
+        else:
+            span = ""
         size = sum(file.size for file in self.deleted)
-        failed = f", {len(self.failures)} failures" if self.failures else ""
+        if self.failures:
+            failed = f", {len(self.failures)} failures"
+        else:
+            failed = ""
         done = f"deleted {len(self.deleted)} of {len(self.expired)} expired files"
         return f"{done} ({kinds or 'none'}), {size} bytes{span}{failed}"
 
@@ -103,7 +115,9 @@ class Cleaner(Struct, frozen=True):
 
     def plan(self, policy: RetentionPolicy) -> Expiry:
         """List what may be deleted, by this machine's clock. Changes nothing."""
-        return find_expired(replace(self.inventory(), tagged=self.tagged()), policy, now_ms=self.now_ms())
+        return find_expired(
+            replace(self.inventory(), tagged=self.tagged()), policy, now_ms=self.now_ms()
+        )
 
     def clean(
         self,
@@ -142,7 +156,9 @@ class Cleaner(Struct, frozen=True):
                 break
             failures |= {version: failure.message for version, failure in uncovered.items()}
         report = self._delete_expired(expiry, chosen, on_batch)
-        return replace(report, failures=(*failures.values(), *report.failures), damaged=tuple(failures))
+        return replace(
+            report, failures=(*failures.values(), *report.failures), damaged=tuple(failures)
+        )
 
     def find_uncovered(self, expiry: Expiry) -> dict[int, IndexTablesError]:
         """Return the checkpoints that would have to cover deleted files and cannot, with the
@@ -164,16 +180,24 @@ class Cleaner(Struct, frozen=True):
         files.keep(without_strangers(self.bases, listing_of(listed)))
         return LogInventory(
             versions=files.versions,
-            states={v: CheckpointFiles(tuple(map(_object, f)), self._manifests(v, f)) for v, f in files.states.items()},
+            states={
+                v: CheckpointFiles(tuple(map(_object, f)), self._manifests(v, f))
+                for v, f in files.states.items()
+            },
             legacy_checkpoints={
-                v: CheckpointFiles(tuple(map(_object, f)), self._parts(f)) for v, f in files.legacy_checkpoints.items()
+                v: CheckpointFiles(tuple(map(_object, f)), self._parts(f))
+                for v, f in files.legacy_checkpoints.items()
             },
             manifests=files.manifests,
             parts=files.parts,
         )
 
     def run(
-        self, expiry: Expiry, *, settings: CleanupSettings | None = None, on_batch: Callable[[int], None] | None = None
+        self,
+        expiry: Expiry,
+        *,
+        settings: CleanupSettings | None = None,
+        on_batch: Callable[[int], None] | None = None,
     ) -> CleaningReport:
         """Delete what a plan lists, if its cover is verified.
 
@@ -205,7 +229,9 @@ class Cleaner(Struct, frozen=True):
                     )
                     break
                 if not self.tagged() <= expiry.tagged:
-                    failures.append("a version was tagged meanwhile; the next cleaning goes on from here")
+                    failures.append(
+                        "a version was tagged during the cleaning; the next cleaning continues"
+                    )
                     break
                 self._delete(batch, expiry)
                 deleted += batch
@@ -227,7 +253,9 @@ class Cleaner(Struct, frozen=True):
         if log is None or expiry.anchor is None:
             return
         for folder in log.glob("state-v*"):
-            version = log_files.state_version_of(f"{log_files.LOG}/{folder.name}/{log_files.STATE_FILES[0]}")
+            version = log_files.state_version_of(
+                f"{log_files.LOG}/{folder.name}/{log_files.STATE_FILES[0]}"
+            )
             if version is not None and version < expiry.anchor:
                 remove_if_empty(folder)
 
@@ -244,7 +272,9 @@ class Cleaner(Struct, frozen=True):
         for file in batch:
             if file.kind == "version":
                 self.store.delete([_info(expiry.objects[file.path])])
-        self.store.delete([_info(expiry.objects[file.path]) for file in batch if file.kind != "version"])
+        self.store.delete(
+            [_info(expiry.objects[file.path]) for file in batch if file.kind != "version"]
+        )
 
     def _still_covered(self, expiry: Expiry) -> bool:
         """Return whether the checkpoint that replaces deleted files, and its version, are still the
@@ -253,13 +283,17 @@ class Cleaner(Struct, frozen=True):
         if self.store.head(log_files.DROPPED) is not None:
             return False
         found = [(self.store.head(file.path), _info(file)) for file in expiry.cover]
-        return bool(found) and all(info is not None and is_same_object(info, listed) for info, listed in found)
+        return bool(found) and all(
+            info is not None and is_same_object(info, listed) for info, listed in found
+        )
 
     def _manifests(self, version: int, files: Iterable[ObjectInfo]) -> frozenset[str] | None:
         info = min(files, key=lambda f: f.path)
         try:
             state = self.bases.read_state(version, info)
-            return frozenset(log_files.manifest_path(manifest.path, info.path) for manifest in state.manifests)
+            return frozenset(
+                log_files.manifest_path(manifest.path, info.path) for manifest in state.manifests
+            )
         except (BadFileError, UnsupportedError, NotFoundError):
             return None
 
@@ -273,7 +307,9 @@ class Cleaner(Struct, frozen=True):
                         named.update(f"{log_files.PARQUET_CHECKPOINTS}/{name}" for name in names)
                     continue
                 checkpoint = decode_checkpoint(
-                    self.store.get(path), path=path, version=log_files.legacy_checkpoint_version_of(path)
+                    self.store.get(path),
+                    path=path,
+                    version=log_files.legacy_checkpoint_version_of(path),
                 )
             except (BadFileError, NotFoundError):
                 return None
@@ -309,9 +345,13 @@ class _FilesByKind(Struct):
         nothing of this one.
         """
         top = max(listing.versions, default=-1)
-        self.states = {v: found for v, found in self.states.items() if v <= top or v in listing.states}
+        self.states = {
+            v: found for v, found in self.states.items() if v <= top or v in listing.states
+        }
         self.legacy_checkpoints = {
-            v: found for v, found in self.legacy_checkpoints.items() if v <= top or v in listing.legacy_checkpoints
+            v: found
+            for v, found in self.legacy_checkpoints.items()
+            if v <= top or v in listing.legacy_checkpoints
         }
 
     @staticmethod

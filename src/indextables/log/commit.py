@@ -1,21 +1,22 @@
 """Commit versions to one table, so that no acknowledged version is lost or committed twice.
 
-Read this after `model/snapshot.py`. A commit is one version file, created if absent. Its actions come from
-`log/transaction.py`, its bytes from `wire/version_file.py`, and `model/conflicts.py` decides what conflicts.
+Read this after `model/snapshot.py`. A commit is one version file, created if absent. Its actions
+come from `log/transaction.py`, its bytes from `wire/version_file.py`, and `model/conflicts.py`
+decides what conflicts.
 
-R1   Every version has a `txnId`; after a doubtful answer the file is read back and compared.
-R1   Ours: committed. Another's: conflict. Absent: the same bytes are put again.
-R4   A version counts only if its predecessor is the file that was listed: its number was never used.
-R5   Snapshots keep recent txnIds, so that a version whose file was cleaned away is recognised.
-R6   After a conflict: read the newest snapshot, check what was committed since, plan again, retry.
-R6   Retries take turns on a local disk (`Turn`), and elsewhere pause with full jitter.
-R6   After a lost race the next version files (n+1, n+2, ...) are probed; the log is not listed.
-R6   A first attempt starts from the cached snapshot; a refusal always comes from a listing.
-R7   An outcome that cannot be found out raises CommitUnknownError, and nothing is deleted.
-R13  Any other error means that the commit did not land and never will.
-R14  Splits of a failed commit are deleted once the versions since are read and none names them.
-R15  A version created in another table, or after another version than planned, is deleted again.
-R20  A commit is acknowledged only if every version since the checkpoint exists (LogGapError).
+R1   Every version has a `txnId`; after a doubtful answer the file is read back and compared. R1
+Ours: committed. Another's: conflict. Absent: the same bytes are put again. R4   A version counts
+only if its predecessor is the file that was listed: its number was never used. R5   Snapshots keep
+recent txnIds, so that a version whose file was cleaned away is recognised. R6   After a conflict:
+read the newest snapshot, check what was committed since, plan again, retry. R6   Retries take turns
+on a local disk (`Turn`), and elsewhere pause with full jitter. R6   After a lost race the next
+version files (n+1, n+2, ...) are probed; the log is not listed. R6   A first attempt starts from
+the cached snapshot; a refusal always comes from a listing. R7   An outcome that cannot be found out
+raises CommitUnknownError, and nothing is deleted. R13  Any other error means that the commit did
+not land and never will. R14  Splits of a failed commit are deleted once the versions since are read
+and none names them. R15  A version created in another table, or after another version than planned,
+is deleted again. R20  A commit is acknowledged only if every version since the checkpoint exists
+(LogGapError).
 
 One attempt, from left to right:
 
@@ -77,9 +78,13 @@ AT_ONCE = 3
 UNDECIDED = 10
 """How often a version of unknown fate is put, before the outcome of the commit is called unknown."""
 MOST_FOLLOWED = 32
-"""How many versions are probed one by one after a lost race, before the log is listed and read in parallel."""
+"""How many versions are probed one by one after a lost race, before the log is listed and read in
+parallel.
+"""
 AHEAD_MS = 60_000
-"""How far in the future a version may be dated before a listing must tell when the store received it."""
+"""How far in the future a version may be dated before a listing must tell when the store received
+it.
+"""
 _TAKEN_OVER = (
     "%s was another engine's table until now. Version %d raises its protocol: from here on it can be read and written by "
     "this package alone, because the other engine reads neither its splits nor its version files, and is refused. Older "
@@ -92,8 +97,8 @@ logger = logging.getLogger(__name__)
 class CommitResult(Struct, frozen=True):
     """The outcome of a commit. `version` is None if there was nothing to do.
 
-    `written` is the version if this call created it; None if an earlier request had created it. `offered` is its content
-    in either case: the file may have been cleaned away by now.
+    `written` is the version if this call created it; None if an earlier request had created it.
+    `offered` is its content in either case: the file may have been cleaned away by now.
     """
 
     snapshot: Snapshot
@@ -104,7 +109,9 @@ class CommitResult(Struct, frozen=True):
 
 
 class _Basis(Struct, frozen=True):
-    """What a commit builds on: a snapshot, and its last versions, which were read by name after the log was listed."""
+    """What a commit builds on: a snapshot, and its last versions, which were read by name after the
+    log was listed.
+    """
 
     snapshot: Snapshot
     followed: tuple[CommittedVersion, ...] = ()
@@ -131,7 +138,9 @@ class _Candidate(Struct, frozen=True):
 
 
 class _Put(Struct, frozen=True):
-    """What putting a candidate led to. `winner` is the version of another writer that has its number."""
+    """What putting a candidate led to. `winner` is the version of another writer that has its
+    number.
+    """
 
     outcome: PutOutcome
     winner: CommittedVersion | None = None
@@ -161,7 +170,12 @@ class Committer:
         """The snapshot of the last version that was committed here."""
 
     def commit(
-        self, read: Snapshot, proposal: Proposal, *, txn_id: str | None = None, written: Sequence[str] = ()
+        self,
+        read: Snapshot,
+        proposal: Proposal,
+        *,
+        txn_id: str | None = None,
+        written: Sequence[str] = (),
     ) -> CommitResult:
         """Commit a proposal on the newest snapshot.
 
@@ -169,13 +183,17 @@ class Committer:
             read: The snapshot on which the writer decided what to do.
             proposal: What to commit.
             txn_id: The id of the transaction; a new one by default.
-            written: Splits that were written for the proposal. They are deleted if it is certain that no version names them.
+            written: Splits that were written for the proposal. They are deleted if it is certain
+                that no version names them.
 
         Raises:
-            ConflictError: Another writer has committed something that conflicts; nothing was committed.
+            ConflictError: Another writer has committed something that conflicts; nothing was
+                committed.
             CommitUnknownError: The outcome could not be found out.
         """
-        taking_over = TakeoverProposal(proposal, raises_old=self.context.settings.checkpoint.format == "avro")
+        taking_over = TakeoverProposal(
+            proposal, raises_old=self.context.settings.checkpoint.format == "avro"
+        )
         files = (*written, *_vector_files(proposal))
         try:
             committed = self._commit(read, taking_over, txn_id or self.context.new_id())
@@ -183,7 +201,11 @@ class Committer:
             self.snapshots.count_own_commit()
             raise
         except IndexTablesError as error:
-            METRICS.count("commit_conflicts_total", self.context.store.url, by=isinstance(error, ConflictError))
+            METRICS.count(
+                "commit_conflicts_total",
+                self.context.store.url,
+                by=isinstance(error, ConflictError),
+            )
             self.discard(files, since=read.version)
             raise
         if committed.version is None:
@@ -196,9 +218,11 @@ class Committer:
         return committed
 
     def commit_after(self, snapshot: Snapshot, proposal: Proposal) -> Snapshot:
-        """Commit the version after a snapshot that the log no longer leads to; once, and only if its number is free.
+        """Commit the version after a snapshot that the log no longer leads to; once, and only if
+        its number is free.
 
-        A writer that still has the table in memory may be about to commit the same number: one of the two is refused.
+        A writer that still has the table in memory may be about to commit the same number: one of
+        the two is refused.
         """
         url = self.context.store.url
         check_writable(snapshot.header.protocol, path=url)
@@ -208,15 +232,18 @@ class Committer:
         if outcome is PutOutcome.UNKNOWN:
             raise self._unknown(candidate)
         if outcome is PutOutcome.EXISTS:
-            raise ConflictError(f"Version {candidate.number} of {url} was committed concurrently.", path=url)
+            raise ConflictError(
+                f"Version {candidate.number} of {url} was committed concurrently.", path=url
+            )
         self.snapshots.count_own_commit()
         return replay(snapshot, [candidate.version])
 
     def discard(self, paths: Sequence[str], *, since: int) -> bool:
-        """R14: delete splits of a commit that failed, if no version names them; return whether they were deleted.
+        """R14: delete splits of a commit that failed, if no version names them; return whether they
+        were deleted.
 
-        All versions since the one that was read must be there, as the store has them now. In any doubt the splits stay: a
-        purge deletes what no version names.
+        All versions since the one that was read must be there, as the store has them now. In any
+        doubt the splits stay: a purge deletes what no version names.
         """
         if not paths:
             return True
@@ -226,13 +253,19 @@ class Committer:
             later = self.snapshots.since(since, newest.version)
             named = sorted({path for version in later for path in version.named_files} & set(paths))
             if named or newest.version < since:
-                logger.warning("splits of a write to %s stay; the table may name %s", store.url, (named or paths)[0])
+                logger.warning(
+                    "splits of a write to %s stay; the table may name %s",
+                    store.url,
+                    (named or paths)[0],
+                )
                 return False
             store.delete(paths)
         except TableNotFoundError:
             store.delete(paths)  # where there is no table, no version names them
         except IndexTablesError as doubt:
-            logger.warning("splits of a write to %s are left to a purge: %s", store.url, doubt.message)
+            logger.warning(
+                "splits of a write to %s are left to a purge: %s", store.url, doubt.message
+            )
             return False
         return True
 
@@ -262,7 +295,9 @@ class Committer:
             if basis is not None and planned is not None and planned.actions:
                 return _CommitState(basis, self._encode(basis.snapshot, planned, txn_id))
         except IndexTablesError as doubt:
-            logger.debug("the log of %s is listed before a commit: %s", self.context.store.url, doubt.message)
+            logger.debug(
+                "the log of %s is listed before a commit: %s", self.context.store.url, doubt.message
+            )
         basis = _Basis(self.snapshots.fresh())
         planned = self._plan(read, basis, proposal)
         if planned.actions:
@@ -271,7 +306,9 @@ class Committer:
             candidate = None
         return _CommitState(basis, candidate)
 
-    def _attempt(self, state: _CommitState, candidate: _Candidate, turn: Turn) -> CommitResult | _CommitState:
+    def _attempt(
+        self, state: _CommitState, candidate: _Candidate, turn: Turn
+    ) -> CommitResult | _CommitState:
         """Put the candidate, and find out what became of it."""
         attempts = state.attempts + 1
         try:
@@ -284,7 +321,9 @@ class Committer:
         try:
             if is_ours and self._continues_log(state.basis, candidate):
                 snapshot = replay(state.basis.snapshot, [candidate.version])
-                return CommitResult(snapshot, snapshot.version, attempts, candidate.version, candidate.version)
+                return CommitResult(
+                    snapshot, snapshot.version, attempts, candidate.version, candidate.version
+                )
             if is_ours:
                 self._refuse_other_table(candidate, state.basis.snapshot)
             if not turn.take():
@@ -308,22 +347,31 @@ class Committer:
         if version is not None:
             written = candidate.version if is_ours else None
             return CommitResult(basis.snapshot, version, attempts, written, candidate.version)
-        is_in_doubt = put.outcome is PutOutcome.UNKNOWN and basis.snapshot.version < candidate.number
+        is_in_doubt = (
+            put.outcome is PutOutcome.UNKNOWN and basis.snapshot.version < candidate.number
+        )
         return _CommitState(basis, candidate, attempts, state.undecided + is_in_doubt, is_in_doubt)
 
     def _check_limits(self, state: _CommitState, candidate: _Candidate, began: float) -> None:
         """Give up after too many attempts, or too long a time."""
         retry, seconds = self.context.settings.retry, self.context.monotonic() - began
-        is_exhausted = state.attempts >= retry.max_attempts or seconds * 1000 >= retry.max_elapsed_ms
+        is_exhausted = (
+            state.attempts >= retry.max_attempts or seconds * 1000 >= retry.max_elapsed_ms
+        )
         if state.undecided < UNDECIDED and not is_exhausted:
             return
         if state.is_in_doubt:
             raise self._unknown(candidate)
-        raise _exhaustion_error(self.context.store.url, state.basis.snapshot, state.attempts, seconds)
+        raise _exhaustion_error(
+            self.context.store.url, state.basis.snapshot, state.attempts, seconds
+        )
 
-    def _prepare(self, state: _CommitState, candidate: _Candidate, read: Snapshot, proposal: Proposal) -> _CommitState:
-        """Plan the next attempt. A number that is still free gets the same bytes again: a request that is still on its way
-        then changes nothing."""
+    def _prepare(
+        self, state: _CommitState, candidate: _Candidate, read: Snapshot, proposal: Proposal
+    ) -> _CommitState:
+        """Plan the next attempt. A number that is still free gets the same bytes again: a request
+        that is still on its way then changes nothing.
+        """
         basis = state.basis
         if candidate.number == basis.snapshot.version + 1:
             return state
@@ -335,7 +383,9 @@ class Committer:
         return msgspec.structs.replace(state, candidate=following)
 
     def _plan(self, read: Snapshot, basis: _Basis, proposal: Proposal) -> Plan:
-        """R6: plan on a snapshot, after checking the protocol and everything committed since `read`."""
+        """R6: plan on a snapshot, after checking the protocol and everything committed since
+        `read`.
+        """
         base, url = basis.snapshot, self.context.store.url
         check_writable(base.header.protocol, path=url)
         if base.version < read.version:
@@ -367,7 +417,9 @@ class Committer:
         # Times never run backwards in a log, so that a timestamp picks one version.
         timestamp_ms = max(self.context.now_ms(), base.header.timestamp_ms + 1)
         info = msgspec.structs.replace(planned.info, txn_id=txn_id, timestamp=timestamp_ms)
-        protocol = next((a for a in planned.actions if isinstance(a, ProtocolAction)), base.header.protocol)
+        protocol = next(
+            (a for a in planned.actions if isinstance(a, ProtocolAction)), base.header.protocol
+        )
         actions = (info, *record_mappings(planned.actions, base.metadata, protocol))
         version = CommittedVersion(base.version + 1, timestamp_ms, actions)
         files = self.context.settings.files
@@ -378,10 +430,14 @@ class Committer:
             compress=files.compress,
             jvm_layout=files.jvm_layout,
         )
-        return _Candidate(msgspec.structs.replace(version, file_bytes=len(body), file_md5=md5_of(body)), body)
+        return _Candidate(
+            msgspec.structs.replace(version, file_bytes=len(body), file_md5=md5_of(body)), body
+        )
 
     def _put(self, candidate: _Candidate) -> _Put:
-        """R1: put, and read back whatever is not plainly created. EXISTS here means the file of another writer."""
+        """R1: put, and read back whatever is not plainly created. EXISTS here means the file of
+        another writer.
+        """
         path = log_files.version_path(candidate.number)
         for again in range(READ_BACKS):
             try:
@@ -393,12 +449,14 @@ class Committer:
                     raise self._unknown(candidate) from error
                 raise
             except StorageError as error:
-                # A request that failed may still have taken effect: read it back, as after any other doubtful answer.
+                # A request that failed may still have taken effect: read it back, as after any
+                # other doubtful answer.
                 logger.warning("the answer to creating %s was lost: %s", path, error.message)
             try:
                 existing = self.reader.read_one(candidate.number)
             except (StorageError, CorruptTableError) as error:
-                # An I/O error is neither absence nor the file of another writer. The caller pauses and tries again.
+                # An I/O error is neither absence nor the file of another writer. The caller pauses
+                # and tries again.
                 logger.warning("%s could not be read back: %s", path, error.message)
                 return _Put(PutOutcome.UNKNOWN)
             if existing is not None and existing.info.txn_id == candidate.txn_id:
@@ -416,18 +474,24 @@ class Committer:
         return info is not None and (listed is None or is_same_object(info, listed))
 
     def _continues_log(self, basis: _Basis, candidate: _Candidate) -> bool:
-        """R4 and R20: return whether a candidate that was created continues the log that was read, without a hole."""
+        """R4 and R20: return whether a candidate that was created continues the log that was read,
+        without a hole.
+        """
         listed_version, checkpoint = basis.listed_version, basis.snapshot.base.header.version
         if listed_version < 0:
             return True
-        found = log_files.list_versions(self.context.store, min(checkpoint + 1, listed_version), candidate.number)
+        found = log_files.list_versions(
+            self.context.store, min(checkpoint + 1, listed_version), candidate.number
+        )
         if not found.keys() >= set(range(checkpoint + 1, candidate.number)):
             return False
         info, listed = found.get(listed_version), self.snapshots.listed_file(listed_version)
         return info is not None and (listed is None or is_same_object(info, listed))
 
     def _cached_basis(self, read: Snapshot) -> _Basis | None:
-        """R6: return what is cached of the table, if its last version exists; None where only a listing can tell."""
+        """R6: return what is cached of the table, if its last version exists; None where only a
+        listing can tell.
+        """
         cached = self.snapshots.find_followed()
         if cached is None or cached[0].version < read.version or len(cached[1]) >= MOST_FOLLOWED:
             return None
@@ -441,7 +505,9 @@ class Committer:
         return None
 
     def _next_basis(self, basis: _Basis, put: _Put) -> _Basis:
-        """Return what the next attempt builds on: probed by name after a lost race, else as a listing shows it."""
+        """Return what the next attempt builds on: probed by name after a lost race, else as a
+        listing shows it.
+        """
         if put.winner is not None:
             probed = self._probe_next_versions(basis, put.winner)
         else:
@@ -453,7 +519,9 @@ class Committer:
         return _Basis(self.snapshots.reload())
 
     def _probe_next_versions(self, basis: _Basis, winner: CommittedVersion) -> _Basis | None:
-        """R6: read the versions after a lost race by their names; None where only a listing can tell."""
+        """R6: read the versions after a lost race by their names; None where only a listing can
+        tell.
+        """
         base = basis.snapshot
         if is_shared(base.header.protocol) or base.version < 0:
             return None
@@ -475,10 +543,14 @@ class Committer:
         return _Basis(snapshot, (*basis.followed, *later))
 
     def _refuse_other_table(self, candidate: _Candidate, base: Snapshot) -> None:
-        """R15: delete a candidate that was created in a table which replaced the one that was read, and raise."""
+        """R15: delete a candidate that was created in a table which replaced the one that was read,
+        and raise.
+        """
         store = self.context.store
         listing = list_log(store)
-        before = max((v for v in (*listing.versions, *listing.states) if v < candidate.number), default=None)
+        before = max(
+            (v for v in (*listing.versions, *listing.states) if v < candidate.number), default=None
+        )
         if before is None or listing.newest > candidate.number:
             return
         try:
@@ -495,10 +567,12 @@ class Committer:
         raise _OtherTableError(conflict)
 
     def _find_landed_version(self, newest: Snapshot, candidate: _Candidate) -> int | None:
-        """R13: return the version under which the candidate is part of the table, or None if it surely is not.
+        """R13: return the version under which the candidate is part of the table, or None if it
+        surely is not.
 
-        A version has at most one id, so a list of n ids reaches back over n versions at least. Beyond that the splits
-        decide: where the table is as the candidate wants it, it landed. What was merged since decides nothing.
+        A version has at most one id, so a list of n ids reaches back over n versions at least.
+        Beyond that the splits decide: where the table is as the candidate wants it, it landed. What
+        was merged since decides nothing.
         """
         number, txn_ids = candidate.number, newest.header.recent_txn_ids
         if candidate.txn_id in txn_ids:
@@ -514,10 +588,13 @@ class Committer:
         raise self._unknown(candidate)
 
     def _pause(self, attempts: int) -> None:
-        # The success of another writer is no reason to wait at first: each conflict means that the table has moved on.
+        # The success of another writer is no reason to wait at first: each conflict means that the
+        # table has moved on.
         if attempts > AT_ONCE:
             retry = self.context.settings.retry
-            ceiling_ms = min(retry.max_delay_ms, retry.base_delay_ms * 2 ** (attempts - AT_ONCE - 1))
+            ceiling_ms = min(
+                retry.max_delay_ms, retry.base_delay_ms * 2 ** (attempts - AT_ONCE - 1)
+            )
             self.context.sleep(self.context.rng.uniform(0, ceiling_ms) / 1000)
 
     def _unknown(self, candidate: _Candidate) -> CommitUnknownError:
@@ -530,7 +607,9 @@ class Committer:
         )
 
     def _discard_unused(self, paths: Sequence[str], committed: CommitResult) -> None:
-        """Delete vector files of attempts that lost a race: the committed version names only those of the last one."""
+        """Delete vector files of attempts that lost a race: the committed version names only those
+        of the last one.
+        """
         if committed.offered is not None:
             named = committed.offered.named_files
         else:
@@ -541,7 +620,9 @@ class Committer:
                 self.context.store.delete(unused)
             except StorageError as error:
                 logger.warning(
-                    "unused vector files of %s are left to a purge: %s", self.context.store.url, error.message
+                    "unused vector files of %s are left to a purge: %s",
+                    self.context.store.url,
+                    error.message,
                 )
 
     def _report(self, committed: CommitResult, read: Snapshot) -> None:
@@ -550,7 +631,9 @@ class Committer:
         METRICS.count("commits_total", url)
         if retries:
             METRICS.count("commit_retries_total", url, by=retries)
-            logger.info("version %s of %s was committed after %d retries", committed.version, url, retries)
+            logger.info(
+                "version %s of %s was committed after %d retries", committed.version, url, retries
+            )
         if committed.written is not None:
             actions = committed.written.actions
         else:
@@ -562,7 +645,9 @@ class Committer:
                 until = datetime.fromtimestamp((action.retry_after or 0) / 1000, UTC)
                 text = "skipped %s of %s (%d times) until %s: %s"
                 logger.warning(text, action.path, url, action.skip_count, until, action.reason)
-            elif isinstance(action, ProtocolAction) and names_parquet_splits(action) and not was_ours:
+            elif (
+                isinstance(action, ProtocolAction) and names_parquet_splits(action) and not was_ours
+            ):
                 logger.warning(_TAKEN_OVER, url, committed.version)
 
 
@@ -575,7 +660,8 @@ def _vector_files(proposal: Proposal) -> Sequence[str]:
 
 
 def delete_version(reader: VersionReader, version: int, txn_id: str) -> None:
-    """Delete a version that was created and is not part of the table, if its file is still the one of this transaction.
+    """Delete a version that was created and is not part of the table, if its file is still the one
+    of this transaction.
 
     Another table may have been created at this path since, with a version of the same number.
     """
@@ -633,8 +719,18 @@ def _is_in(newest: Snapshot, version: CommittedVersion) -> bool:
     if not version.added_paths:
         return False
     files = newest.files(columns=["path", "deletion_vector"])
-    live = dict(zip(files.column("path").to_pylist(), files.column("deletion_vector").to_pylist(), strict=True))
+    live = dict(
+        zip(
+            files.column("path").to_pylist(),
+            files.column("deletion_vector").to_pylist(),
+            strict=True,
+        )
+    )
     metadata = next((a for a in reversed(version.actions) if isinstance(a, MetadataAction)), None)
-    same_metadata = metadata is None or without_registry(metadata) == without_registry(newest.metadata)
+    same_metadata = metadata is None or without_registry(metadata) == without_registry(
+        newest.metadata
+    )
     added = all(path in live and live[path] == vector for path, vector in version.vectors.items())
-    return same_metadata and added and not (version.removed_paths - version.added_paths) & live.keys()
+    return (
+        same_metadata and added and not (version.removed_paths - version.added_paths) & live.keys()
+    )

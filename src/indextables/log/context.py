@@ -1,4 +1,6 @@
-"""What the parts of one transaction log share: the store, the settings, the cache, and the sources of time and chance."""
+"""What the parts of one transaction log share: the store, the settings, the cache, and the sources
+of time and chance.
+"""
 
 from __future__ import annotations
 
@@ -61,4 +63,6 @@ class LogContext(Struct):
     replica: Replica | None = None
     """Where states are copied to."""
     place: Hashable = None
-    """Distinguishes stores of one URL: other endpoints, other credentials. Each place has its own cached snapshot."""
+    """Distinguishes stores of one URL: other endpoints, other credentials. Each place has its own
+    cached snapshot.
+    """

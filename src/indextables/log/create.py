@@ -69,7 +69,12 @@ def create_table(
         operation_parameters=dict(content.parameters) if content.parameters else None,
         engine_info=engine_info,
     )
-    actions = (info, *record_mappings((content.protocol, metadata, *content.actions), metadata, content.protocol))
+    actions = (
+        info,
+        *record_mappings(
+            (content.protocol, metadata, *content.actions), metadata, content.protocol
+        ),
+    )
     body = encode_verified(
         actions,
         url=log.store.url,
@@ -112,7 +117,9 @@ def _create_version(
     raise CommitUnknownError(message, path=log.store.url, version=0, txn_id=txn_id)
 
 
-def _confirm(log: TransactionLog, metadata: MetadataAction, txn_id: str, *, exist_ok: bool) -> Snapshot:
+def _confirm(
+    log: TransactionLog, metadata: MetadataAction, txn_id: str, *, exist_ok: bool
+) -> Snapshot:
     """Return the current table. If another table was created, grew and lost its version 0
     meanwhile, ours is deleted (R4).
     """
@@ -132,8 +139,13 @@ def _open_existing(log: TransactionLog, metadata: MetadataAction, *, exist_ok: b
         hint = "Give the columns and the index that it has, or choose another path. Nothing was changed."
         raise SchemaMismatchError(message, hint=hint, path=log.store.url, version=snapshot.version)
     if not exist_ok:
-        detail = f", with {' and '.join(differences)}" if differences else ""
-        raise TableExistsError(f"There is a table at {log.store.url} already{detail}.", path=log.store.url)
+        if differences:
+            detail = f", with {' and '.join(differences)}"
+        else:
+            detail = ""
+        raise TableExistsError(
+            f"There is a table at {log.store.url} already{detail}.", path=log.store.url
+        )
     return snapshot
 
 
@@ -142,7 +154,9 @@ def _differences(existing: MetadataAction, metadata: MetadataAction) -> list[str
     if existing.schema_string != metadata.schema_string:
         different.append("another schema")
     if tuple(existing.partition_columns or ()) != tuple(metadata.partition_columns or ()):
-        different.append(f"other partition columns ({', '.join(existing.partition_columns or ()) or 'none'})")
+        different.append(
+            f"other partition columns ({', '.join(existing.partition_columns or ()) or 'none'})"
+        )
     there = existing.configuration or {}
     for key, value in (metadata.configuration or {}).items():
         if ".indexing." in f".{key}" and there.get(key) != value:

@@ -110,9 +110,17 @@ ACTION_ROW_SCHEMA = pa.schema(
         ("is_checkpoint", _FLAG),
     ]
 )
-_PREFIXES: dict[type, str] = {ProtocolAction: "protocol_", MetadataAction: "metadata_", TxnAction: "txn_"}
+_PREFIXES: dict[type, str] = {
+    ProtocolAction: "protocol_",
+    MetadataAction: "metadata_",
+    TxnAction: "txn_",
+}
 _PREFIXES |= {CommitInfo: "commit_", AddAction: "", RemoveAction: "", SkipAction: ""}
-_SPELLED = {"reason": "skip_reason", "operation": "skip_operation", "retry_after": "skip_retry_after"}
+_SPELLED = {
+    "reason": "skip_reason",
+    "operation": "skip_operation",
+    "retry_after": "skip_retry_after",
+}
 
 
 def action_rows(
@@ -127,7 +135,10 @@ def action_rows(
                 columns.setdefault(name, [None] * len(listed))[at] = value
     same = {"version": version, "log_file_path": log_file_path, "is_checkpoint": is_checkpoint}
     columns |= {name: [value] * len(listed) for name, value in same.items()}
-    return pa.table([_column(f, columns.get(f.name), len(listed)) for f in ACTION_ROW_SCHEMA], schema=ACTION_ROW_SCHEMA)
+    return pa.table(
+        [_column(f, columns.get(f.name), len(listed)) for f in ACTION_ROW_SCHEMA],
+        schema=ACTION_ROW_SCHEMA,
+    )
 
 
 def _fields(action: LogAction) -> list[tuple[str, Any]]:
@@ -141,7 +152,10 @@ def _fields(action: LogAction) -> list[tuple[str, Any]]:
         if name == "unknown":
             pairs.append(("unknown_fields", value or None))
         elif name == "format":
-            pairs += [("metadata_format_provider", value.provider), ("metadata_format_options", value.options)]
+            pairs += [
+                ("metadata_format_provider", value.provider),
+                ("metadata_format_options", value.options),
+            ]
         elif isinstance(action, SkipAction):
             pairs.append((_SPELLED.get(name, name), value))
         else:
@@ -153,9 +167,14 @@ def _column(field: pa.Field, values: list[Any] | None, length: int) -> pa.Array:
     if values is None:
         return pa.nulls(length, field.type)
     if field.type == _TEXT:
-        values = [v if v is None or isinstance(v, str) else msgspec.json.encode(v).decode() for v in values]
+        values = [
+            v if v is None or isinstance(v, str) else msgspec.json.encode(v).decode()
+            for v in values
+        ]
     elif field.type == _TIME:
-        values = [v * 1000 if v is not None and _YEAR_1_MS <= v < _YEAR_10000_MS else None for v in values]
+        values = [
+            v * 1000 if v is not None and _YEAR_1_MS <= v < _YEAR_10000_MS else None for v in values
+        ]
     return pa.array(values, field.type)
 
 
@@ -192,15 +211,22 @@ def _history(log: TransactionLog, limit: int | None) -> pa.Table:
     header = log.newest().header
     purge, tagged = header.txns.get(PURGE_TXN), {*header.tags.values()}
     listing = list_log(log.store)
-    readable = {v for v in readable_versions(listing) if purge is None or v >= purge.version or v in tagged}
+    readable = {
+        v for v in readable_versions(listing) if purge is None or v >= purge.version or v in tagged
+    }
     versions = sorted({*listing.versions, *listing.states}, reverse=True)[:limit]
     committed = {
-        v.version: v for v in log.reader.read([(v, listing.versions[v]) for v in versions if v in listing.versions])
+        v.version: v
+        for v in log.reader.read(
+            [(v, listing.versions[v]) for v in versions if v in listing.versions]
+        )
     }
     rows = [
         {
             **_row(version, committed.get(version), listing, version in readable),
-            "tags": ", ".join(name for name, tagged_version in header.tags.items() if tagged_version == version)
+            "tags": ", ".join(
+                name for name, tagged_version in header.tags.items() if tagged_version == version
+            )
             or None,
         }
         for version in versions
@@ -208,7 +234,9 @@ def _history(log: TransactionLog, limit: int | None) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=HISTORY_SCHEMA)
 
 
-def _row(version: int, committed: CommittedVersion | None, listing: LogListing, is_readable: bool) -> dict[str, Any]:
+def _row(
+    version: int, committed: CommittedVersion | None, listing: LogListing, is_readable: bool
+) -> dict[str, Any]:
     info = committed.info if committed else None
     timestamp_ms = committed.timestamp_ms if committed else listing.states[version].last_modified_ms
     return {
@@ -248,13 +276,19 @@ def version_at(log: TransactionLog, timestamp_ms: int) -> int:
             first = None
         raise VersionNotFoundError(
             f"{log.store.url} had no version that can be read at {_format_time(timestamp_ms)}.",
-            hint=f"The oldest that can be read is version {readable[0]}, of {first}." if readable else None,
+            hint=f"The oldest that can be read is version {readable[0]}, of {first}."
+            if readable
+            else None,
             path=log.store.url,
             timestamp_ms=timestamp_ms,
             available=[readable[0], readable[-1]] if readable else [None, None],
         )
     found = readable[low - 1]
-    if low < len(readable) and readable[low] != found + 1 and _timestamp_ms(log, listing, found) != timestamp_ms:
+    if (
+        low < len(readable)
+        and readable[low] != found + 1
+        and _timestamp_ms(log, listing, found) != timestamp_ms
+    ):
         _check_no_later(log, listing, found, readable[low], timestamp_ms)
     return found
 
@@ -287,7 +321,9 @@ def _timestamp_ms(log: TransactionLog, listing: LogListing, version: int) -> int
 def _format_time(timestamp_ms: int) -> str:
     """Return a timestamp as ISO text in UTC, or as a number if the calendar lacks its year."""
     try:
-        return timestamp_of(timestamp_ms * 1000, zone=False).isoformat(timespec="milliseconds") + "Z"
+        return (
+            timestamp_of(timestamp_ms * 1000, zone=False).isoformat(timespec="milliseconds") + "Z"
+        )
     except ValueError:
         return f"{timestamp_ms} ms since 1970"
 
@@ -303,7 +339,9 @@ def log_action_rows(log: TransactionLog, *, include_all: bool = False) -> pa.Tab
             return pa.concat_tables(list(_parts(log, list_log(log.store), include_all=include_all)))
         except NotFoundError:
             continue  # a file was cleaned away since the listing
-    raise CorruptTableError(f"The log of {log.store.url} changes faster than it can be read.", path=log.store.url)
+    raise CorruptTableError(
+        f"The log of {log.store.url} changes faster than it can be read.", path=log.store.url
+    )
 
 
 def _parts(log: TransactionLog, listing: LogListing, *, include_all: bool) -> Iterator[pa.Table]:
@@ -311,7 +349,9 @@ def _parts(log: TransactionLog, listing: LogListing, *, include_all: bool) -> It
     at = base.header.version
     if at >= 0:
         info = listing.states.get(at) or listing.legacy_checkpoints[at]
-        yield action_rows(_actions_of(base), version=at, log_file_path=info.path, is_checkpoint=True)
+        yield action_rows(
+            _actions_of(base), version=at, log_file_path=info.path, is_checkpoint=True
+        )
     later = sorted(version for version in listing.versions if version > at)
     for committed in log.reader.read([(version, listing.versions[version]) for version in later]):
         path = listing.versions[committed.version].path
@@ -328,7 +368,9 @@ def _start(log: TransactionLog, listing: LogListing, *, oldest: bool) -> Base:
             if not oldest:
                 break
     if start is None:
-        raise NotFoundError(f"The log of {log.store.url} does not hold a whole table.", path=log.store.url)
+        raise NotFoundError(
+            f"The log of {log.store.url} does not hold a whole table.", path=log.store.url
+        )
     return start
 
 
@@ -348,10 +390,20 @@ def check_not_purged(log: TransactionLog, newest: Snapshot, target: Snapshot) ->
     deleted them yet.
     """
     purge = newest.header.txns.get(PURGE_TXN)
-    if purge is None or purge.version <= target.version or target.version in newest.header.tags.values():
+    if (
+        purge is None
+        or purge.version <= target.version
+        or target.version in newest.header.tags.values()
+    ):
         return
-    removed = {path: version.version for version in _since(log, target, newest) for path in version.released_files}
-    needed = listed_paths(files_not_in(target, newest)) - listed_paths(newest.files(columns=REACHED_COLUMNS))
+    removed = {
+        path: version.version
+        for version in _since(log, target, newest)
+        for path in version.released_files
+    }
+    needed = listed_paths(files_not_in(target, newest)) - listed_paths(
+        newest.files(columns=REACHED_COLUMNS)
+    )
     # A purge deletes whatever was removed up to the version that it records.
     missing = [path for path in needed if removed.get(path, 0) <= purge.version]
     if missing:

@@ -1,7 +1,8 @@
-"""Select live files of a snapshot: for reads those that a predicate may match, for commits those to remove.
+"""Select live files of a snapshot: for reads those that a predicate may match, for commits those to
+remove.
 
-A selection for a commit (`LiveSelection`) is a function of the snapshot. The committer calls it again
-when another writer commits first.
+A selection for a commit (`LiveSelection`) is a function of the snapshot. The committer calls it
+again when another writer commits first.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ class _PartsThatMayMatch(Struct, frozen=True):
 
     where: Predicate
 
-    def keeps(self, bounds: Mapping[str, Sequence[Bounds]], *, count: int, typed: bool) -> Sequence[bool]:
+    def keeps(
+        self, bounds: Mapping[str, Sequence[Bounds]], *, count: int, typed: bool
+    ) -> Sequence[bool]:
         return list(manifests_may_match(self.where, bounds, count=count, typed=typed).to_pylist())
 
 
@@ -71,13 +74,19 @@ def files_within(
     def select(snapshot: Snapshot) -> pa.Table:
         files = snapshot.all_files
         certain = all_match(where, files, partition_columns=partition_columns)
-        own = zip(files.column("path").to_pylist(), files.column("deletion_vector").to_pylist(), strict=True)
-        excluded = pa.array([path in inspected and inspected[path] == vector for path, vector in own], pa.bool_())
+        own = zip(
+            files.column("path").to_pylist(),
+            files.column("deletion_vector").to_pylist(),
+            strict=True,
+        )
+        excluded = pa.array(
+            [path in inspected and inspected[path] == vector for path, vector in own], pa.bool_()
+        )
         partly = pc.and_not(may_match(where, files, partition_columns=partition_columns), certain)
         undecided = files.filter(pc.and_not(partly, excluded)).column("path").to_pylist()
         if undecided:
             raise ConflictError(
-                f"{len(undecided)} file(s) that may match `{where}` in part were added meanwhile, such as {undecided[0]}.",
+                f"{len(undecided)} file(s) that may match `{where}` in part were added since, such as {undecided[0]}.",
                 path=undecided[0],
                 version=snapshot.version,
                 retry_helps=True,

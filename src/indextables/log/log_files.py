@@ -17,7 +17,9 @@ POINTER = f"{LOG}/_last_checkpoint"
 CLOCK = f"{LOG}/_clock"
 """An empty file that a cleaner writes to read the store's clock."""
 DROPPED = f"{LOG}/DROPPED"
-"""The marker of a table that is being dropped. It sorts after the version files and before everything else."""
+"""The marker of a table that is being dropped. It sorts after the version files and before
+everything else.
+"""
 MANIFESTS = f"{LOG}/manifests"
 _SHARED = f"{MANIFESTS}/"
 STATE_PREFIX = "state-v"
@@ -33,7 +35,9 @@ log.
 def version_path(version: int) -> str:
     """Return the version file of a version."""
     if version > MAX_VERSION:
-        raise UnsupportedError(f"There is no version {version}: versions end at {MAX_VERSION}.", version=version)
+        raise UnsupportedError(
+            f"There is no version {version}: versions end at {MAX_VERSION}.", version=version
+        )
     return f"{LOG}/{version:0{_DIGITS}d}.json"
 
 
@@ -65,7 +69,9 @@ def manifest_path(path: str, state_file: str) -> str:
     else:
         folder = state_file.rpartition("/")[0]
     if path.startswith("/") or "://" in path or ".." in path.split("/"):
-        raise BadFileError(f"{state_file} names a manifest outside the log: {path!r}.", path=state_file)
+        raise BadFileError(
+            f"{state_file} names a manifest outside the log: {path!r}.", path=state_file
+        )
     return f"{folder}/{path}"
 
 
@@ -164,7 +170,11 @@ def state_version_of(path: str) -> int | None:
     folder, _, name = path.removeprefix(f"{LOG}/").partition("/")
     digits = folder.removeprefix(STATE_PREFIX)
     # Other writers leave out the zeros before the number; a longer one than ours is no version.
-    is_state = name in STATE_FILES and folder.startswith(STATE_PREFIX) and _is_number(digits.zfill(_DIGITS))
+    is_state = (
+        name in STATE_FILES
+        and folder.startswith(STATE_PREFIX)
+        and _is_number(digits.zfill(_DIGITS))
+    )
     if is_state and digits:
         return int(digits)
     return None
@@ -208,7 +218,8 @@ class LogListing(Struct, frozen=True):
 
 
 def list_versions(store: Store, first: int, until: int) -> dict[int, ObjectInfo]:
-    """Return the files of versions `first` to `until - 1`. The listing ends where the names of versions end.
+    """Return the files of versions `first` to `until - 1`. The listing ends where the names of
+    versions end.
 
     TableNotFoundError if the table is being dropped.
     """
@@ -239,7 +250,10 @@ def list_log(store: Store, *, first_version: int = 0) -> LogListing:
     """List the log from a version. States and checkpoints are always listed, because their names
     sort after the versions.
     """
-    start_after = before_version(first_version) if first_version else None
+    if first_version:
+        start_after = before_version(first_version)
+    else:
+        start_after = None
     return listing_of(store.list(LOG, start_after=start_after), first_version=first_version)
 
 

@@ -1,7 +1,7 @@
 """Maintenance of one log: checkpoints, the cleaning after them, and the copies in a replica.
 
-Checkpoints and cleaning are derived work (rule R8): after a commit they never raise. What fails is logged and counted in
-`UpkeepCounts`, and the next writer does it again.
+Checkpoints and cleaning are derived work (rule R8): after a commit they never raise. What fails is
+logged and counted in `UpkeepCounts`, and the next writer does it again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,11 @@ from indextables.errors import (
     StorageError,
     TableNotFoundError,
 )
-from indextables.log.checkpoint.checkpointer import Checkpointer, CheckpointReport, SpoiledCheckpointError
+from indextables.log.checkpoint.checkpointer import (
+    Checkpointer,
+    CheckpointReport,
+    SpoiledCheckpointError,
+)
 from indextables.log.checkpoint.identity import check_is_there
 from indextables.log.checkpoint.state_files import StateFiles
 from indextables.log.checkpoint.state_writer import Compact
@@ -67,21 +71,28 @@ class UpkeepCounts(Struct):
     overdue_since: tuple[int, int] | None = None
     """The checkpoint whose successor is missing, and when that was first noticed (ms)."""
 
-    def count_failure(self, url: str, failure: Exception, what: str, metric: str = "checkpoint_failures_total") -> None:
+    def count_failure(
+        self, url: str, failure: Exception, what: str, metric: str = "checkpoint_failures_total"
+    ) -> None:
         """Log and count something that went wrong next to a commit."""
         self.failures += 1
         self.last_failure = str(failure)
         METRICS.count(metric, url)
         is_understood = isinstance(failure.__cause__, LogGapError)
         logger.warning(
-            "%s was committed, but not %s: %s", url, what, failure, exc_info=None if is_understood else failure
+            "%s was committed, but not %s: %s",
+            url,
+            what,
+            failure,
+            exc_info=None if is_understood else failure,
         )
 
     def should_checkpoint(self, snapshot: Snapshot, interval: int, now_ms: int) -> bool:
-        """Return whether this commit is the one to checkpoint at: of many concurrent writers, one does the work.
+        """Return whether this commit is the one to checkpoint at: of many concurrent writers, one
+        does the work.
 
-        It is the one that completes an interval. Others step in if there is no checkpoint after a while, or when they
-        complete the next interval; a writer that failed tries again at once.
+        It is the one that completes an interval. Others step in if there is no checkpoint after a
+        while, or when they complete the next interval; a writer that failed tries again at once.
         """
         last = max(snapshot.base.header.version, 0)
         if (snapshot.version - last) % interval == 0 or self.failed_last:
@@ -103,16 +114,20 @@ class DueCheckpoint(Struct, frozen=True):
 class LogMaintenance:
     """Checkpoints one log, cleans it, and repairs its newest checkpoint."""
 
-    def __init__(self, context: LogContext, snapshots: Snapshots, committer: Committer, counts: UpkeepCounts) -> None:
+    def __init__(
+        self, context: LogContext, snapshots: Snapshots, committer: Committer, counts: UpkeepCounts
+    ) -> None:
         self.context = context
         self.snapshots = snapshots
         self.committer = committer
         self.counts = counts
 
     def checkpoint(self, *, compact: Compact = Compact.AS_NEEDED) -> CheckpointReport:
-        """Checkpoint the newest version. An older protocol is raised first: only newer readers find an Avro state.
+        """Checkpoint the newest version. An older protocol is raised first: only newer readers find
+        an Avro state.
 
-        Compacting a version that already has a state commits another version: states are never rewritten.
+        Compacting a version that already has a state commits another version: states are never
+        rewritten.
         """
         snapshot = self._upgrade(self.snapshots.newest_writable())
         if compact is Compact.ALL and self.context.settings.checkpoint.format == "avro":
@@ -121,22 +136,29 @@ class LogMaintenance:
             report = self._write_checkpoint(snapshot, compact, thorough=True)
         except StorageError as failure:
             raise _write_error(self.context.store.url, snapshot.version, failure) from failure
-        if report.format == AVRO_STATE_FORM:  # others are read whole: by the next reader, not by this writer
+        if (
+            report.format == AVRO_STATE_FORM
+        ):  # others are read whole: by the next reader, not by this writer
             self.snapshots.reload()
         return report
 
     def checkpoint_version(self, snapshot: Snapshot) -> int:
-        """Return the version that a checkpoint of this snapshot would have: its own, or that of the upgrade before it."""
+        """Return the version that a checkpoint of this snapshot would have: its own, or that of the
+        upgrade before it.
+        """
         return snapshot.version + self._needs_upgrade(snapshot)
 
     def find_damage(self) -> IndexTablesError | None:
-        """Return what is wrong with the newest checkpoint, read from the store; None if it can be trusted."""
+        """Return what is wrong with the newest checkpoint, read from the store; None if it can be
+        trusted.
+        """
         return self.verifier().newest_failure(list_log(self.context.store))
 
     def heal(self) -> IndexTablesError | None:
         """Write the newest checkpoint again if it is damaged; return what was wrong with it.
 
-        The new one gets another name; the damaged one stays until it is old enough to be cleaned away.
+        The new one gets another name; the damaged one stays until it is old enough to be cleaned
+        away.
         """
         failure = self.find_damage()
         if failure is not None:
@@ -144,18 +166,27 @@ class LogMaintenance:
         return failure
 
     def adopt(self, snapshot: Snapshot, changes: Changes | None = None) -> CheckpointReport:
-        """Continue from a recovered snapshot with a new version and its state, next to the damaged files."""
-        repaired = changes or Changes(Operation.REPAIR, keep_empty=True, parameters={"version": snapshot.version})
+        """Continue from a recovered snapshot with a new version and its state, next to the damaged
+        files.
+        """
+        repaired = changes or Changes(
+            Operation.REPAIR, keep_empty=True, parameters={"version": snapshot.version}
+        )
         snapshot = self.committer.commit_after(snapshot, repaired)
-        return self._write_checkpoint(snapshot, Compact.ALL, settings=self._avro_checkpoints, thorough=True)
+        return self._write_checkpoint(
+            snapshot, Compact.ALL, settings=self._avro_checkpoints, thorough=True
+        )
 
     def follow_up(self, committed: CommitResult, read: Snapshot) -> None:
         """Checkpoint and clean after a commit, if it is time (rule R8)."""
         settings, snapshot = self.context.settings, committed.snapshot
-        merged = committed.written is not None and committed.written.info.operation == Operation.MERGE
+        merged = (
+            committed.written is not None and committed.written.info.operation == Operation.MERGE
+        )
         should_tidy = merged and settings.compaction.after_merge and settings.checkpoint.enabled
-        # As long as the newest state is another engine's, that engine does not see our versions, and writes next to them.
-        # The same holds for a table that this very commit took over (rule V11).
+        # As long as the newest state is another engine's, that engine does not see our versions,
+        # and writes next to them. The same holds for a table that this very commit took over (rule
+        # V11).
         is_taken_over = names_parquet_splits(snapshot.header.protocol) and not names_parquet_splits(
             read.header.protocol
         )
@@ -176,9 +207,13 @@ class LogMaintenance:
             checkpoint if closed_to_others else self._avro_checkpoints,
             only_if_due=closed_to_others and not should_tidy,
         )
-        # A table that another engine may still write to is closed to it at once. The caller waits for the cleaning where
-        # its failure is to be raised.
-        must_wait = not checkpoint.asynchronous or not closed_to_others or settings.cleanup.failure_policy == "fail"
+        # A table that another engine may still write to is closed to it at once. The caller waits
+        # for the cleaning where its failure is to be raised.
+        must_wait = (
+            not checkpoint.asynchronous
+            or not closed_to_others
+            or settings.cleanup.failure_policy == "fail"
+        )
         if self.context.background is None or must_wait:
             self._write_due(due)
             return
@@ -190,7 +225,9 @@ class LogMaintenance:
         )
 
     def clean_up(self, version: int | None = None) -> None:
-        """Clean the log. Nothing is raised; `UpkeepCounts.cleanup_failure` holds what failed where it is to be raised."""
+        """Clean the log. Nothing is raised; `UpkeepCounts.cleanup_failure` holds what failed where
+        it is to be raised.
+        """
         settings, url = self.context.settings, self.context.store.url
         try:
             report = self.cleaner().clean(policy_of(settings.retention), settings=settings.cleanup)
@@ -199,7 +236,9 @@ class LogMaintenance:
                 logger.debug("cleaned the log of %s: %s", url, report.to_dict())
             if report.damaged:
                 self.heal()
-                raise CorruptTableError(f"{report.failures[0]} What it would have to replace was kept.")
+                raise CorruptTableError(
+                    f"{report.failures[0]} What it would have to replace was kept."
+                )
         except Exception as failure:  # noqa: BLE001 - whatever it is: the commit has landed and must not fail
             self.counts.count_failure(url, failure, "cleaned up")
             if settings.cleanup.failure_policy == "fail":
@@ -212,7 +251,12 @@ class LogMaintenance:
 
     def cleaner(self) -> Cleaner:
         """Return the cleaner of this log."""
-        return Cleaner(self.context.store, self.snapshots.bases, self.context.now_ms, self._read_tagged_versions)
+        return Cleaner(
+            self.context.store,
+            self.snapshots.bases,
+            self.context.now_ms,
+            self._read_tagged_versions,
+        )
 
     @property
     def checkpointer(self) -> Checkpointer:
@@ -237,7 +281,9 @@ class LogMaintenance:
         return replace(self.context.settings.checkpoint, format="avro")
 
     def _read_tagged_versions(self) -> frozenset[int]:
-        """Return the versions that have a tag now. Cleaning reads them before each batch, and ends at a newer protocol."""
+        """Return the versions that have a tag now. Cleaning reads them before each batch, and ends
+        at a newer protocol.
+        """
         return frozenset(self.snapshots.newest_writable().header.tags.values())
 
     def _is_due(self, snapshot: Snapshot) -> bool:
@@ -251,13 +297,19 @@ class LogMaintenance:
         try:
             check_is_there(self.snapshots.bases, snapshot)
             snapshot = self.snapshots.read_as_listed(snapshot)
-            self._write_checkpoint(snapshot, due.compact, settings=due.settings, only_if_due=due.only_if_due)
+            self._write_checkpoint(
+                snapshot, due.compact, settings=due.settings, only_if_due=due.only_if_due
+            )
             self.counts.checkpoints += 1
             self.counts.failed_last = False
             self.snapshots.reload()
         except Exception as failure:  # noqa: BLE001 - whatever it is: the commit has landed and must not fail
             if self._was_removed(snapshot):
-                logger.info("version %d of %s gets no checkpoint: the table was removed", snapshot.version, url)
+                logger.info(
+                    "version %d of %s gets no checkpoint: the table was removed",
+                    snapshot.version,
+                    url,
+                )
                 return
             error = _write_error(url, snapshot.version, failure)
             self.counts.count_failure(url, error, "checkpointed")
@@ -292,13 +344,17 @@ class LogMaintenance:
         for _ in range(context.settings.state_retry.max_attempts):
             try:
                 began = context.monotonic()
-                report = checkpointer.write(snapshot, compact=compact, only_if_due=only_if_due, thorough=thorough)
+                report = checkpointer.write(
+                    snapshot, compact=compact, only_if_due=only_if_due, thorough=thorough
+                )
                 _count_checkpoint(report, context.store.url, context.monotonic() - began)
                 self._replicate(report, thorough=thorough)
                 return report
             except SpoiledCheckpointError as spoiled:
                 failure = spoiled.failure
-            snapshot.files(columns=["path"])  # raises here, before anything is written, if they cannot be read
+            snapshot.files(
+                columns=["path"]
+            )  # raises here, before anything is written, if they cannot be read
             snapshot = self._commit_version(snapshot, Changes(Operation.COMPACT, keep_empty=True))
             compact = Compact.ALL
         raise CheckpointValidationError(failure.message, **failure.context) from failure
@@ -312,16 +368,24 @@ class LogMaintenance:
             return
         try:
             if report.format != AVRO_STATE_FORM:
-                raise CheckpointWriteError(f"A checkpoint as {report.format} is not copied to a replica; a state is.")
+                raise CheckpointWriteError(
+                    f"A checkpoint as {report.format} is not copied to a replica; a state is."
+                )
             target = replica.copy(context.store, report.version, thorough=thorough)
             cleanup = context.settings.cleanup
             if cleanup.enabled:
-                replica.clean(target, policy_of(context.settings.retention), cleanup, self.cleaner())
+                replica.clean(
+                    target, policy_of(context.settings.retention), cleanup, self.cleaner()
+                )
         except Exception as failure:  # noqa: BLE001 - whatever it is: the table is as it should be, its copy is not
-            self.counts.count_failure(context.store.url, failure, "copied to its replica", "replica_failures_total")
+            self.counts.count_failure(
+                context.store.url, failure, "copied to its replica", "replica_failures_total"
+            )
 
     def _copy_for_thread(self) -> LogMaintenance:
-        """Return the maintenance of the same log for another thread: counts are shared, what it reads is not."""
+        """Return the maintenance of the same log for another thread: counts are shared, what it
+        reads is not.
+        """
         context = replace(self.context, rng=random.Random(), background=None)
         snapshots = Snapshots(context, table_id=self.snapshots.table_id)
         return LogMaintenance(context, snapshots, Committer(context, snapshots), self.counts)
@@ -343,7 +407,10 @@ class LogMaintenance:
         source = snapshot.base.source
         if snapshot.version != snapshot.base.header.version or not isinstance(source, StateFiles):
             return snapshot
-        if is_compact(source.state, entries_per_manifest=self.context.settings.state_write.entries_per_manifest):
+        if is_compact(
+            source.state,
+            entries_per_manifest=self.context.settings.state_write.entries_per_manifest,
+        ):
             return snapshot
         return self._commit_version(snapshot, Changes(Operation.COMPACT, keep_empty=True))
 
@@ -360,7 +427,13 @@ def _count_checkpoint(report: CheckpointReport, url: str, seconds: float) -> Non
         METRICS.observe("checkpoint_seconds", seconds, url, report.format)
         METRICS.count("checkpoint_entries_total", url, report.format, by=report.num_files)
         text = "created a checkpoint of version %d of %s: %s, %d entries, %d manifests, %d bytes, %.1f ms"
-        figures = (report.format, report.num_files, report.num_manifests, report.size_bytes, seconds * 1000)
+        figures = (
+            report.format,
+            report.num_files,
+            report.num_manifests,
+            report.size_bytes,
+            seconds * 1000,
+        )
         logger.info(text, report.version, url, *figures)
 
 

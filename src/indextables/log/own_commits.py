@@ -67,7 +67,9 @@ class OwnCommits:
         try:
             shared = _append_byte(path) if path is not None else 0
         except OSError as failure:
-            logger.warning("other processes of this application may read %s late: %s", table, failure)
+            logger.warning(
+                "other processes of this application may read %s late: %s", table, failure
+            )
             shared = 0
         return CommitMark(count, shared)
 

@@ -14,9 +14,21 @@ from msgspec import Struct
 
 from indextables.config import bare_key
 from indextables.config.indexing import DEFAULT_OPERATOR
-from indextables.model.actions import AddAction, CommitInfo, LogAction, MetadataAction, ProtocolAction
+from indextables.model.actions import (
+    AddAction,
+    CommitInfo,
+    LogAction,
+    MetadataAction,
+    ProtocolAction,
+)
 from indextables.model.conflicts import Intent, Operation
-from indextables.model.protocol import default_operator, is_shared, names_parquet_splits, take_over, with_mapping
+from indextables.model.protocol import (
+    default_operator,
+    is_shared,
+    names_parquet_splits,
+    take_over,
+    with_mapping,
+)
 from indextables.model.snapshot import Snapshot
 
 
@@ -65,11 +77,15 @@ class TakeoverProposal(Struct, frozen=True):
         before = protocol = own[-1] if own else snapshot.header.protocol
         current = snapshot.header.protocol
         is_old = self.raises_old and not names_parquet_splits(current)
-        if planned.actions and (is_shared(current) or (is_old and planned.info.operation != Operation.PROTOCOL)):
+        if planned.actions and (
+            is_shared(current) or (is_old and planned.info.operation != Operation.PROTOCOL)
+        ):
             protocol = take_over(protocol)
         for mapping in {a.doc_mapping_json for a in planned.actions if isinstance(a, AddAction)}:
             protocol = with_mapping(protocol, mapping or "")
-        given = next((a for a in planned.actions if isinstance(a, MetadataAction)), snapshot.metadata)
+        given = next(
+            (a for a in planned.actions if isinstance(a, MetadataAction)), snapshot.metadata
+        )
         metadata = with_operator(given, snapshot.header.protocol, protocol)
         if protocol is before and metadata is given:
             return planned
@@ -80,11 +96,17 @@ class TakeoverProposal(Struct, frozen=True):
         return msgspec.structs.replace(planned, actions=[*head, *rest])
 
 
-def with_operator(metadata: MetadataAction, before: ProtocolAction, after: ProtocolAction) -> MetadataAction:
+def with_operator(
+    metadata: MetadataAction, before: ProtocolAction, after: ProtocolAction
+) -> MetadataAction:
     """Return metadata for another protocol: it records the default operator of queries if that
     would change.
     """
     configuration, meaning = metadata.configuration or {}, default_operator(before)
-    if meaning == default_operator(after) or DEFAULT_OPERATOR.lower() in {bare_key(k).lower() for k in configuration}:
+    if meaning == default_operator(after) or DEFAULT_OPERATOR.lower() in {
+        bare_key(k).lower() for k in configuration
+    }:
         return metadata
-    return msgspec.structs.replace(metadata, configuration={**configuration, DEFAULT_OPERATOR: meaning})
+    return msgspec.structs.replace(
+        metadata, configuration={**configuration, DEFAULT_OPERATOR: meaning}
+    )

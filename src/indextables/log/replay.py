@@ -12,7 +12,13 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from indextables.errors import CorruptTableError, LogGapError, NotFoundError, TableNotFoundError, VersionNotFoundError
+from indextables.errors import (
+    CorruptTableError,
+    LogGapError,
+    NotFoundError,
+    TableNotFoundError,
+    VersionNotFoundError,
+)
 from indextables.log import log_files
 from indextables.log.checkpoint.checkpointer import read_pointer
 from indextables.log.checkpoint.identity import without_strangers
@@ -45,7 +51,9 @@ class LoadedSnapshot(Struct, frozen=True):
     own: tuple[CommittedVersion, ...] = ()
     latest: Snapshot | None = None
 
-    def followed_by(self, snapshot: Snapshot, versions: Sequence[CommittedVersion]) -> LoadedSnapshot:
+    def followed_by(
+        self, snapshot: Snapshot, versions: Sequence[CommittedVersion]
+    ) -> LoadedSnapshot:
         """Return the same snapshot followed by these versions, or itself if they do not continue
         it.
         """
@@ -68,7 +76,9 @@ def load(store: Store, reader: BaseReader, *, version: int | None = None) -> Loa
                 missed = f": {moved.__cause__}"
             else:
                 missed = "."
-    raise CorruptTableError(f"The log of {store.url} changes faster than it can be read{missed}", path=store.url)
+    raise CorruptTableError(
+        f"The log of {store.url} changes faster than it can be read{missed}", path=store.url
+    )
 
 
 def _short_listing(store: Store) -> LogListing:
@@ -95,7 +105,7 @@ def advance(store: Store, reader: BaseReader, loaded: LoadedSnapshot) -> LoadedS
     if any(_file(listing, version) != info for version, info in loaded.files.items()):
         return load(store, reader)
     if max(listing.states, default=-1) > loaded.snapshot.base.header.version:
-        # It may be another engine's, beside versions that are known here.
+        # It may be another engine's, next to versions that are known here.
         check_newest_state(reader, listing)
     newest = listing.newest
     if newest == at:
@@ -145,7 +155,9 @@ def _load(
     if listing.is_dropped:
         raise being_dropped(store.url)
     if listing.is_empty:
-        raise TableNotFoundError(f"There is no table at {store.url}: no transaction log found.", path=store.url)
+        raise TableNotFoundError(
+            f"There is no table at {store.url}: no transaction log found.", path=store.url
+        )
     listing = without_strangers(reader, listing)
     until = listing.newest if version is None else version
     if version is not None and not 0 <= version <= listing.newest:
@@ -164,7 +176,9 @@ def _load(
     raise _gap(store.url, missing)
 
 
-def _replay(store: Store, reader: BaseReader, listing: LogListing, base: Base, until: int) -> LoadedSnapshot:
+def _replay(
+    store: Store, reader: BaseReader, listing: LogListing, base: Base, until: int
+) -> LoadedSnapshot:
     version_files = [(v, listing.versions[v]) for v in range(base.header.version + 1, until + 1)]
     check_readable(base.header.protocol, path=store.url)
     try:
@@ -208,7 +222,9 @@ def readable_versions(listing: LogListing) -> list[int]:
     readable: list[int] = []
     # Only what has a file can be reached; the numbers between may be more than anybody can count.
     for version in sorted({*listing.versions, *starts}):
-        continues = version in listing.versions and (version == 0 or (bool(readable) and readable[-1] == version - 1))
+        continues = version in listing.versions and (
+            version == 0 or (bool(readable) and readable[-1] == version - 1)
+        )
         if continues or version in starts:
             readable.append(version)
     return readable

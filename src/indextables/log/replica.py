@@ -83,9 +83,15 @@ class Replica(Struct, frozen=True):
         body = source.get(path)
         state = decode_state(body, path=path)
         if state.metadata is None:
-            raise CheckpointWriteError(f"{path} does not name its table.", path=path, version=version)
+            raise CheckpointWriteError(
+                f"{path} does not name its table.", path=path, version=version
+            )
         target = self.folder(folder_of(state.metadata.id))
-        sizes = {info.path: info.size for info in target.list(log_files.LOG) if info.path.endswith(".avro")}
+        sizes = {
+            info.path: info.size
+            for info in target.list(log_files.LOG)
+            if info.path.endswith(".avro")
+        }
         for manifest in state.manifests:
             name = log_files.manifest_path(manifest.path, path)
             is_there = name in sizes and sizes[name] == manifest.size_bytes
@@ -93,7 +99,9 @@ class Replica(Struct, frozen=True):
                 continue
             data = source.get(name)
             if read_container(data, path=name).rows != manifest.num_entries:
-                raise BadFileError(f"{name} does not hold {manifest.num_entries} entries.", path=name)
+                raise BadFileError(
+                    f"{name} does not hold {manifest.num_entries} entries.", path=name
+                )
             target.put(name, data)
             METRICS.count("replica_bytes_total", source.url, by=len(data))
         # The state comes last: one that is there has all its manifests.
@@ -101,7 +109,9 @@ class Replica(Struct, frozen=True):
         if outcome is PutOutcome.CREATED:
             METRICS.count("replica_bytes_total", source.url, by=len(body))
         elif target.head(path) is None:
-            raise UnavailableError(f"Whether {path} was copied to {target.url} could not be found out.", path=path)
+            raise UnavailableError(
+                f"Whether {path} was copied to {target.url} could not be found out.", path=path
+            )
         elif _is_damaged(target, path):
             target.put(path, body)
         elif target.get(path) != body:
@@ -114,13 +124,19 @@ class Replica(Struct, frozen=True):
             )
         return target
 
-    def clean(self, target: Store, policy: RetentionPolicy, settings: CleanupSettings, original: Cleaner) -> None:
+    def clean(
+        self, target: Store, policy: RetentionPolicy, settings: CleanupSettings, original: Cleaner
+    ) -> None:
         """Delete expired copies, by the retention, clock and tags of the log's cleaner."""
         versions = original.bases.versions
-        bases = BaseReader(VersionReader(target, versions.cache, versions.settings), original.bases.settings)
+        bases = BaseReader(
+            VersionReader(target, versions.cache, versions.settings), original.bases.settings
+        )
         report = replace(original, store=target, bases=bases).clean(policy, settings=settings)
         if report.failures:
-            raise UnavailableError(f"Cleaning the replica at {target.url}: {report.failures[0]}", path=target.url)
+            raise UnavailableError(
+                f"Cleaning the replica at {target.url}: {report.failures[0]}", path=target.url
+            )
 
     def recover(
         self, versions: VersionReader, reading: LogReadSettings, state_reading: StateReadSettings
@@ -133,15 +149,28 @@ class Replica(Struct, frozen=True):
         """
         listing = list_log(versions.store)
         ids = _table_ids(versions, state_reading, listing)
-        folders = sorted({info.path.partition("/")[0] for info in self.open(self.url).list() if _is_state(info.path)})
-        own = [folder for folder in folders if not ids or folder in {folder_of(table_id) for table_id in ids}]
+        folders = sorted(
+            {
+                info.path.partition("/")[0]
+                for info in self.open(self.url).list()
+                if _is_state(info.path)
+            }
+        )
+        own = [
+            folder
+            for folder in folders
+            if not ids or folder in {folder_of(table_id) for table_id in ids}
+        ]
         if not own:
             if folders:
                 there = f"of other tables: {', '.join(folders[:5])}"
             else:
                 there = "empty"
             raise _refusal(
-                self.url, versions, f"it is {there}", f"The table is {', '.join(sorted(ids)) or 'not known'}."
+                self.url,
+                versions,
+                f"it is {there}",
+                f"The table is {', '.join(sorted(ids)) or 'not known'}.",
             )
         recovered, failures = [], []
         for folder in own:
@@ -178,10 +207,14 @@ def _id_of(base: Base) -> str:
     return ""
 
 
-def _table_ids(versions: VersionReader, reading: StateReadSettings, listing: LogListing) -> frozenset[str]:
+def _table_ids(
+    versions: VersionReader, reading: StateReadSettings, listing: LogListing
+) -> frozenset[str]:
     """Return the table ids in the remaining log: in its first version, and in readable states."""
     first = _readable_version(versions, listing, 0)
-    ids = {a.id for a in (first.actions if first is not None else ()) if isinstance(a, MetadataAction)}
+    ids = {
+        a.id for a in (first.actions if first is not None else ()) if isinstance(a, MetadataAction)
+    }
     reader = BaseReader(versions, reading)
     for number, info in listing.states.items():
         try:
@@ -192,7 +225,9 @@ def _table_ids(versions: VersionReader, reading: StateReadSettings, listing: Log
     return frozenset(ids)
 
 
-def _readable_version(versions: VersionReader, listing: LogListing, number: int) -> CommittedVersion | None:
+def _readable_version(
+    versions: VersionReader, listing: LogListing, number: int
+) -> CommittedVersion | None:
     if number not in listing.versions:
         return None
     try:
@@ -213,7 +248,8 @@ def _newest_base(store: Store, reading: LogReadSettings, state_reading: StateRea
         logger.warning("the replica at %s: %s", store.url, failure.message)
         reasons.append(failure.message)
     raise RefusedError(
-        f"The replica at {store.url} is not used: {reasons[0] if reasons else 'it holds no state.'}", path=store.url
+        f"The replica at {store.url} is not used: {reasons[0] if reasons else 'it holds no state.'}",
+        path=store.url,
     )
 
 
@@ -240,10 +276,14 @@ def _replay_after(url: str, base: Base, versions: VersionReader, listing: LogLis
     if missing:
         why = f"it is older than the table: it ends at version {at}, and version {missing[0]} of {newest} is lost"
         raise _refusal(url, versions, why)
-    snapshot = replay(base, versions.read([(v, listing.versions[v]) for v in range(at + 1, newest + 1)]))
+    snapshot = replay(
+        base, versions.read([(v, listing.versions[v]) for v in range(at + 1, newest + 1)])
+    )
     if not is_same_table(_id_of(base), snapshot.metadata.id):
         raise _refusal(
-            url, versions, f"it is of another table: {_id_of(base)}, and the log goes on as {snapshot.metadata.id}"
+            url,
+            versions,
+            f"it is of another table: {_id_of(base)}, and the log goes on as {snapshot.metadata.id}",
         )
     return snapshot
 

@@ -1,7 +1,9 @@
-"""Snapshots of one table: the newest version, older versions, and the newest one that this process has cached.
+"""Snapshots of one table: the newest version, older versions, and the newest one that this process
+has cached.
 
-A snapshot is cached with the time of its last listing and with the number of commits that this application had made to the
-table by then (`log/own_commits.py`). The cached snapshot follows the commits of this process without a listing.
+A snapshot is cached with the time of its last listing and with the number of commits that this
+application had made to the table by then (`log/own_commits.py`). The cached snapshot follows the
+commits of this process without a listing.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ class CachedSnapshot(Struct, frozen=True):
         """The newest version that this process knows."""
         return self.loaded.latest or self.loaded.snapshot
 
-    def followed_by(self, snapshot: Snapshot, versions: Sequence[CommittedVersion], now_ms: int) -> CachedSnapshot:
+    def followed_by(
+        self, snapshot: Snapshot, versions: Sequence[CommittedVersion], now_ms: int
+    ) -> CachedSnapshot:
         """Return the same with later versions that were read or written by name at this time."""
         return replace(self, loaded=self.loaded.followed_by(snapshot, versions), listed_ms=now_ms)
 
@@ -65,8 +69,8 @@ class CachedSnapshot(Struct, frozen=True):
 class Snapshots:
     """Reads and caches the snapshots of one table.
 
-    The table is identified by its id once it was read (rule R15): from then on another table at its path is a
-    ConflictError.
+    The table is identified by its id once it was read (rule R15): from then on another table at its
+    path is a ConflictError.
     """
 
     def __init__(self, context: LogContext, *, table_id: str = "") -> None:
@@ -76,7 +80,9 @@ class Snapshots:
         if bounds is not None:
             cache.set_bounds(bounds)
         self.context = context
-        self.reader = VersionReader(context.store, cache if settings.cache.enabled else None, settings.read)
+        self.reader = VersionReader(
+            context.store, cache if settings.cache.enabled else None, settings.read
+        )
         self.bases = BaseReader(self.reader, settings.state_read, not settings.checkpoint.enabled)
         self.table_id = table_id
         self._read: LoadedSnapshot | None = None
@@ -84,10 +90,11 @@ class Snapshots:
     def newest(self, *, max_staleness_seconds: float | None = None) -> Snapshot:
         """Return the newest version. One listing shows whether the cached snapshot still is it.
 
-        Within `max_staleness_seconds` (by default the setting `transaction.cache.expirationSeconds`, 0) of the last
-        listing, the cached snapshot is returned without a request, unless this application has committed to the table
-        since. In the second half of that time it is refreshed in the background, so that frequent readers never wait for
-        the listing.
+        Within `max_staleness_seconds` (by default the setting
+        `transaction.cache.expirationSeconds`, 0) of the last listing, the cached snapshot is
+        returned without a request, unless this application has committed to the table since. In the
+        second half of that time it is refreshed in the background, so that frequent readers never
+        wait for the listing.
         """
         context, cached = self.context, self.find_cached()
         if cached is None:
@@ -101,7 +108,10 @@ class Snapshots:
         patience_ms, age_ms = patience_s * 1000, context.now_ms() - cached.listed_ms
         if patience_ms > 0 and age_ms < patience_ms and cached.mark == OWN_COMMITS.mark(self._key):
             if age_ms * 2 >= patience_ms:
-                refresh, most = partial(self.refresh, cached), context.settings.cache.refresh_parallelism
+                refresh, most = (
+                    partial(self.refresh, cached),
+                    context.settings.cache.refresh_parallelism,
+                )
                 LISTING.submit_once(context.store.url, refresh, parallelism=most)
             self._count_reads(loaded.snapshot, loaded.snapshot, listed=False)
             self._check_table(loaded)
@@ -116,7 +126,9 @@ class Snapshots:
         return self.newest(max_staleness_seconds=0)
 
     def newest_writable(self) -> Snapshot:
-        """Return the newest version in the store; UnsupportedError if this release must not change anything of it."""
+        """Return the newest version in the store; UnsupportedError if this release must not change
+        anything of it.
+        """
         snapshot = self.fresh()
         check_writable(snapshot.header.protocol, path=self.context.store.url)
         return snapshot
@@ -143,7 +155,9 @@ class Snapshots:
         return reading.load(self.context.store, self.bases, version=version).snapshot
 
     def since(self, after: int, until: int) -> Sequence[CommittedVersion]:
-        """Read the versions in (after, until]; VersionNotFoundError if the log no longer holds them all."""
+        """Read the versions in (after, until]; VersionNotFoundError if the log no longer holds them
+        all.
+        """
         url = self.context.store.url
         listing = list_log(self.context.store, first_version=after + 1)
         missing = listing.missing(after, until)
@@ -156,20 +170,26 @@ class Snapshots:
             raise VersionNotFoundError(message) from error
 
     def read_as_listed(self, snapshot: Snapshot) -> Snapshot:
-        """Return the same version as other readers see it, if it is the newest: dated no later than a listing says."""
+        """Return the same version as other readers see it, if it is the newest: dated no later than
+        a listing says.
+        """
         newest = self.newest_writable()
         if newest.version == snapshot.version:
             return newest
         return snapshot
 
     def listed_file(self, version: int) -> ObjectInfo | None:
-        """Return the file from which a version of the newest snapshot was read, as a listing showed it."""
+        """Return the file from which a version of the newest snapshot was read, as a listing showed
+        it.
+        """
         if self._read is not None:
             return self._read.files.get(version)
         return None
 
     def find_followed(self) -> tuple[Snapshot, Sequence[CommittedVersion]] | None:
-        """Return the cached snapshot and its last versions that no listing has shown; None where only a listing can tell."""
+        """Return the cached snapshot and its last versions that no listing has shown; None where
+        only a listing can tell.
+        """
         cached = self.find_cached()
         if cached is None:
             return None
@@ -177,8 +197,13 @@ class Snapshots:
         listed, own, snapshot = cached.loaded.snapshot, cached.loaded.own, cached.snapshot
         if is_shared(snapshot.header.protocol) or is_of_another_engine(snapshot.base):
             return None  # another engine may commit by a state, which only a listing shows
-        if snapshot.header.timestamp_ms > max(self.context.now_ms(), listed.header.timestamp_ms + len(own)) + GRAIN_MS:
-            return None  # dated by a clock that was ahead: a listing says when the store received it
+        if (
+            snapshot.header.timestamp_ms
+            > max(self.context.now_ms(), listed.header.timestamp_ms + len(own)) + GRAIN_MS
+        ):
+            return (
+                None  # dated by a clock that was ahead: a listing says when the store received it
+            )
         return snapshot, own
 
     def follow(self, snapshot: Snapshot, versions: Sequence[CommittedVersion]) -> None:
@@ -188,8 +213,11 @@ class Snapshots:
         if cached is not None:
             self._put(cached.followed_by(snapshot, versions, self.context.now_ms()))
 
-    def count_own_commit(self, snapshot: Snapshot | None = None, written: CommittedVersion | None = None) -> None:
-        """Make every cached snapshot of the table out of date, in all processes of this application.
+    def count_own_commit(
+        self, snapshot: Snapshot | None = None, written: CommittedVersion | None = None
+    ) -> None:
+        """Make every cached snapshot of the table out of date, in all processes of this
+        application.
 
         Only the one of this log stays current: it continues with the version that was just written.
         """
@@ -205,7 +233,9 @@ class Snapshots:
         return self.context.cache.stats(self.context.store.url)
 
     def invalidate_cache(self, kind: str | None = None) -> int:
-        """Forget everything that is cached of this table, or one kind; return how many entries went."""
+        """Forget everything that is cached of this table, or one kind; return how many entries
+        went.
+        """
         return self.context.cache.invalidate(self.context.store.url, kind=kind)
 
     def find_cached(self) -> CachedSnapshot | None:
@@ -213,20 +243,37 @@ class Snapshots:
         context = self.context
         if not context.settings.cache.enabled:
             return None
-        cached: CachedSnapshot | None = context.cache.get("snapshots", context.store.url, context.place)
+        cached: CachedSnapshot | None = context.cache.get(
+            "snapshots", context.store.url, context.place
+        )
         return cached
 
     def refresh(self, cached: CachedSnapshot) -> None:
-        """Refresh the cached snapshot in the background. An error is logged; the next foreground read raises it."""
+        """Refresh the cached snapshot in the background. An error is logged; the next foreground
+        read raises it.
+        """
         context, mark = self.context, OWN_COMMITS.mark(self._key)
         try:
             loaded = reading.advance(context.store, self.bases, cached.loaded)
         except Exception as failure:  # noqa: BLE001 - no caller waits for this: the log is the only place to report it
-            logger.warning("refreshing the cached snapshot of %s failed: %s", context.store.url, failure)
+            logger.warning(
+                "refreshing the cached snapshot of %s failed: %s", context.store.url, failure
+            )
             return
-        cost, refreshed = 1_000 * (len(loaded.files) + 1), CachedSnapshot(loaded, context.now_ms(), mark)
-        # A snapshot that was cached in between is at least as new, and holds the commits of this process: it stays.
-        context.cache.put("snapshots", context.store.url, context.place, refreshed, cost_bytes=cost, instead_of=cached)
+        cost, refreshed = (
+            1_000 * (len(loaded.files) + 1),
+            CachedSnapshot(loaded, context.now_ms(), mark),
+        )
+        # A snapshot that was cached in between is at least as new, and holds the commits of this
+        # process: it stays.
+        context.cache.put(
+            "snapshots",
+            context.store.url,
+            context.place,
+            refreshed,
+            cost_bytes=cost,
+            instead_of=cached,
+        )
 
     def _count_reads(self, before: Snapshot | None, snapshot: Snapshot, *, listed: bool) -> None:
         if not self.context.settings.cache.enabled:
@@ -260,7 +307,9 @@ class Snapshots:
         return table_key(self.context.store.url, self.context.store.local_path(LOG))
 
     def _check_table(self, loaded: LoadedSnapshot) -> None:
-        """Rule R15: raise ConflictError unless this is the table that was read before; then remember it as read."""
+        """Rule R15: raise ConflictError unless this is the table that was read before; then
+        remember it as read.
+        """
         table_id = loaded.snapshot.metadata.id
         if not is_same_table(self.table_id, table_id):
             raise another_table(self.context.store.url, self.table_id, table_id)

@@ -126,7 +126,10 @@ class Changes(Struct, frozen=True):
         actions: list[LogAction] = [a for a in (protocol, self.metadata) if a is not None]
         if txn is not None:
             recorded = [txn] if self.mark is None else [txn, self.mark]
-            actions += [TxnAction(app_id=app_id, version=version, last_updated=now_ms) for app_id, version in recorded]
+            actions += [
+                TxnAction(app_id=app_id, version=version, last_updated=now_ms)
+                for app_id, version in recorded
+            ]
         actions += [self._remove(file, now_ms) for file in (*removed, *(old for old, _ in masked))]
         actions += adds
         actions += self._skips(snapshot, now_ms)
@@ -139,7 +142,8 @@ class Changes(Struct, frozen=True):
         """Return what this transaction reads and writes, for the conflict check."""
         return Intent(
             self.operation,
-            adds=frozenset(named_paths(self.adds)) | frozenset(self.writer.written if self.writer else ()),
+            adds=frozenset(named_paths(self.adds))
+            | frozenset(self.writer.written if self.writer else ()),
             replaces=frozenset(self.removes),
             vectors=self.vectors,
             masks=frozenset(deletion.path for deletion in self.deletions),
@@ -155,7 +159,10 @@ class Changes(Struct, frozen=True):
         `txn`.
         """
         txn = transaction_id(self.txn)
-        newest = None if txn is None else snapshot.header.txns.get(txn[0])
+        if txn is None:
+            newest = None
+        else:
+            newest = snapshot.header.txns.get(txn[0])
         return txn is not None and newest is not None and newest.version >= txn[1]
 
     def _removals(self, snapshot: Snapshot) -> list[AddAction]:
@@ -166,15 +173,21 @@ class Changes(Struct, frozen=True):
         if not self.removes:
             return selection
         files = snapshot.all_files
-        chosen = files.filter(pc.is_in(files.column("path"), value_set=pa.array(self.removes, pa.string())))
+        chosen = files.filter(
+            pc.is_in(files.column("path"), value_set=pa.array(self.removes, pa.string()))
+        )
         missing = set(self.removes) - set(chosen.column("path").to_pylist())
         if missing:
-            message = f"{min(missing)} is not part of version {snapshot.version} and cannot be removed."
+            message = (
+                f"{min(missing)} is not part of version {snapshot.version} and cannot be removed."
+            )
             raise InvalidInputError(message, path=min(missing), version=snapshot.version)
         named = to_actions(chosen)
         for action in named:
             if action.path in self.vectors and action.deletion_vector != self.vectors[action.path]:
-                raise _rows_changed(self.operation, action.path, snapshot.version, "rows of it were deleted")
+                raise _rows_changed(
+                    self.operation, action.path, snapshot.version, "rows of it were deleted"
+                )
         return list({action.path: action for action in (*selection, *named)}.values())
 
     def _mask_splits(self, snapshot: Snapshot) -> list[tuple[AddAction, AddAction | None]]:
@@ -182,25 +195,35 @@ class Changes(Struct, frozen=True):
         if not self.deletions:
             return []
         if self.writer is None:
-            raise ValueError("rows are deleted by somebody who writes vectors")
+            raise ValueError("deletions need a writer of deletion vectors")
         files, paths = snapshot.all_files, pa.array([d.path for d in self.deletions], pa.string())
-        live = {a.path: a for a in to_actions(files.filter(pc.is_in(files.column("path"), value_set=paths)))}
+        live = {
+            a.path: a
+            for a in to_actions(files.filter(pc.is_in(files.column("path"), value_set=paths)))
+        }
         kept: dict[str, AddAction] = {}
         partly: list[tuple[int, AddAction, RowSet]] = []
         for deletion in self.deletions:
             old = live.get(deletion.path)
             if old is None:
                 raise _rows_changed(
-                    self.operation, deletion.path, snapshot.version, "it is no longer part of the table"
+                    self.operation,
+                    deletion.path,
+                    snapshot.version,
+                    "it is no longer part of the table",
                 )
             if isinstance(deletion, WrittenVector) and deletion.before == old.deletion_vector:
-                kept[old.path] = _masked_split(old, deletion.vector, deletion.deleted_records, deletion.stored_rows)
+                kept[old.path] = _masked_split(
+                    old, deletion.vector, deletion.deleted_records, deletion.stored_rows
+                )
                 continue
             gone = self._rows(deletion, self.writer)
             known = self.writer.load(old.deletion_vector, old.deleted_records)
             rows = gone if known is None else np.union1d(known, gone)
             if known is not None and len(rows) < len(known) + len(gone):
-                raise _rows_changed(self.operation, deletion.path, snapshot.version, "one of these rows was deleted")
+                raise _rows_changed(
+                    self.operation, deletion.path, snapshot.version, "one of these rows was deleted"
+                )
             if len(rows) < deletion.stored_rows:
                 partly.append((deletion.stored_rows, old, rows))
         texts = self.writer.save([rows for _, _, rows in partly])
@@ -214,7 +237,10 @@ class Changes(Struct, frozen=True):
         """Return the deleted rows without those that were already deleted."""
         if isinstance(deletion, RowDeletion):
             return deletion.rows
-        before, rows = vectors.load(deletion.before), vectors.load(deletion.vector, deletion.deleted_records)
+        before, rows = (
+            vectors.load(deletion.before),
+            vectors.load(deletion.vector, deletion.deleted_records),
+        )
         assert rows is not None
         if before is None:
             return rows
@@ -245,13 +271,20 @@ class Changes(Struct, frozen=True):
             return []
         files = snapshot.files(columns=["path", "partition_values", "size"])
         chosen = files.filter(
-            pc.is_in(files.column("path"), value_set=pa.array([r.path for r in self.skips], pa.string()))
+            pc.is_in(
+                files.column("path"), value_set=pa.array([r.path for r in self.skips], pa.string())
+            )
         )
         live = {row["path"]: row for row in chosen.to_pylist(maps_as_pydicts="strict")}
-        return [self._skip(request, live.get(request.path, {}), snapshot, now_ms) for request in self.skips]
+        return [
+            self._skip(request, live.get(request.path, {}), snapshot, now_ms)
+            for request in self.skips
+        ]
 
     @staticmethod
-    def _skip(request: SkipRequest, split: Mapping[str, Any], snapshot: Snapshot, now_ms: int) -> SkipAction:
+    def _skip(
+        request: SkipRequest, split: Mapping[str, Any], snapshot: Snapshot, now_ms: int
+    ) -> SkipAction:
         earlier = snapshot.header.skips.get(request.path)
         if request.partition_values is None:
             values = split.get("partition_values")
@@ -269,7 +302,9 @@ class Changes(Struct, frozen=True):
         )
 
     def _info(
-        self, removed: Sequence[AddAction], masked: Sequence[tuple[AddAction, AddAction | None]] = ()
+        self,
+        removed: Sequence[AddAction],
+        masked: Sequence[tuple[AddAction, AddAction | None]] = (),
     ) -> CommitInfo:
         counts = {
             "numAddedFiles": len(self.adds),
@@ -341,16 +376,28 @@ class Transaction:
         """Add a split. Its path is relative to the table, or below its root."""
         action = self._accept(action)
         if action.path in self._adds:
-            raise InvalidInputError(f"{action.path} is added twice in one transaction.", path=action.path)
+            raise InvalidInputError(
+                f"{action.path} is added twice in one transaction.", path=action.path
+            )
         self._adds[action.path] = action
 
     def remove(self, path: str) -> None:
         """Remove a live split. It must still be live at commit."""
         self._removes[path] = None
 
-    def skip(self, path: str, *, reason: str, operation: str = "merge", cooldown_hours: float | None = None) -> None:
+    def skip(
+        self,
+        path: str,
+        *,
+        reason: str,
+        operation: str = "merge",
+        cooldown_hours: float | None = None,
+    ) -> None:
         """Record that an operation could not process a split, which stays live."""
-        hours = self._cooldown_hours if cooldown_hours is None else cooldown_hours
+        if cooldown_hours is None:
+            hours = self._cooldown_hours
+        else:
+            hours = cooldown_hours
         self._skips[path] = SkipRequest(path, reason, operation, hours)
 
     def commit(self) -> int | None:

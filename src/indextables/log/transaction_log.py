@@ -1,6 +1,8 @@
-"""The transaction log of one table: the entry point through which every layer above reads and commits.
+"""The transaction log of one table: the entry point through which every layer above reads and
+commits.
 
-It delegates to its parts: `Snapshots` reads, `Committer` commits, `LogMaintenance` checkpoints and cleans.
+It delegates to its parts: `Snapshots` reads, `Committer` commits, `LogMaintenance` checkpoints and
+cleans.
 """
 
 from __future__ import annotations
@@ -56,7 +58,9 @@ class TransactionLog:
 
     @property
     def background(self) -> CheckpointQueue | None:
-        """Where due checkpoints are written in the background; None: by the commit that makes them due."""
+        """Where due checkpoints are written in the background; None: by the commit that makes them
+        due.
+        """
         return self.context.background
 
     @property
@@ -69,7 +73,9 @@ class TransactionLog:
         return self.context.now_ms()
 
     def newest(self, *, max_staleness_seconds: float | None = None) -> Snapshot:
-        """Return the newest version, or the cached one as long as the settings allow (see `Snapshots.newest`)."""
+        """Return the newest version, or the cached one as long as the settings allow (see
+        `Snapshots.newest`).
+        """
         return self.snapshots.newest(max_staleness_seconds=max_staleness_seconds)
 
     def fresh(self) -> Snapshot:
@@ -77,7 +83,9 @@ class TransactionLog:
         return self.snapshots.fresh()
 
     def newest_writable(self) -> Snapshot:
-        """Return the newest version in the store; UnsupportedError if this release must not change anything of it."""
+        """Return the newest version in the store; UnsupportedError if this release must not change
+        anything of it.
+        """
         return self.snapshots.newest_writable()
 
     def reload(self) -> Snapshot:
@@ -89,7 +97,9 @@ class TransactionLog:
         return self.snapshots.at_version(version)
 
     def since(self, after: int, until: int) -> Sequence[CommittedVersion]:
-        """Read the versions in (after, until]; VersionNotFoundError if the log no longer holds them all."""
+        """Read the versions in (after, until]; VersionNotFoundError if the log no longer holds them
+        all.
+        """
         return self.snapshots.since(after, until)
 
     def cache_stats(self) -> CacheStats:
@@ -97,11 +107,15 @@ class TransactionLog:
         return self.snapshots.cache_stats()
 
     def invalidate_cache(self, kind: str | None = None) -> int:
-        """Forget everything that is cached of this table, or one kind; return how many entries went."""
+        """Forget everything that is cached of this table, or one kind; return how many entries
+        went.
+        """
         return self.snapshots.invalidate_cache(kind)
 
     def count_own_commit(self) -> None:
-        """Make every cached snapshot of the table out of date, in all processes of this application."""
+        """Make every cached snapshot of the table out of date, in all processes of this
+        application.
+        """
         self.snapshots.count_own_commit()
 
     def commit(
@@ -113,9 +127,11 @@ class TransactionLog:
         written: Sequence[str] = (),
         keep_up: bool = True,
     ) -> CommitResult:
-        """Commit a proposal (see `Committer.commit`); then checkpoint and clean up if it is time and `keep_up` allows it.
+        """Commit a proposal (see `Committer.commit`); then checkpoint and clean up if it is time
+        and `keep_up` allows it.
 
-        LogGapError if a due checkpoint found a version missing, and it still is: nothing is committed.
+        LogGapError if a due checkpoint found a version missing, and it still is: nothing is
+        committed.
         """
         if self.upkeep.has_gap:
             self.upkeep.has_gap = False
@@ -136,12 +152,16 @@ class TransactionLog:
             if self.committer.last_committed is None:
                 raise
             logger.warning(
-                "%s was committed, but its newest version cannot be read: %s", self.store.url, failure.message
+                "%s was committed, but its newest version cannot be read: %s",
+                self.store.url,
+                failure.message,
             )
             return self.committer.last_committed
 
     def discard(self, paths: Sequence[str], *, since: int) -> bool:
-        """Delete splits of a write that was planned on a version and failed, if no version names them (rule R14)."""
+        """Delete splits of a write that was planned on a version and failed, if no version names
+        them (rule R14).
+        """
         return self.committer.discard(paths, since=since)
 
     def checkpoint(self, *, compact: Compact = Compact.AS_NEEDED) -> CheckpointReport:
@@ -153,7 +173,9 @@ class TransactionLog:
         return self.maintenance.checkpoint_version(snapshot)
 
     def damage(self) -> IndexTablesError | None:
-        """Return what is wrong with the newest checkpoint, read from the store; None if it can be trusted."""
+        """Return what is wrong with the newest checkpoint, read from the store; None if it can be
+        trusted.
+        """
         return self.maintenance.find_damage()
 
     def heal(self) -> IndexTablesError | None:
@@ -161,7 +183,9 @@ class TransactionLog:
         return self.maintenance.heal()
 
     def adopt(self, snapshot: Snapshot, changes: Changes | None = None) -> CheckpointReport:
-        """Continue from a recovered snapshot with a new version and its state, next to the damaged files."""
+        """Continue from a recovered snapshot with a new version and its state, next to the damaged
+        files.
+        """
         return self.maintenance.adopt(snapshot, changes)
 
     def verifier(self) -> CheckpointVerifier:

@@ -19,7 +19,13 @@ import msgspec
 from msgspec import Struct
 
 from indextables.config.log import LogReadSettings
-from indextables.errors import BadFileError, InvalidInputError, NotFoundError, RefusedError, UnavailableError
+from indextables.errors import (
+    BadFileError,
+    InvalidInputError,
+    NotFoundError,
+    RefusedError,
+    UnavailableError,
+)
 from indextables.log import log_files
 from indextables.log.cache import LogCache
 from indextables.model.actions import AddAction, CommitInfo, LogAction, RemoveAction, SkipAction
@@ -67,7 +73,7 @@ class StoreClock(Struct, frozen=True):
         way = "ahead of" if ahead_ms > 0 else "behind"
         raise RefusedError(
             f"The clock of this machine is {_span(max(ahead_ms, behind_ms))} {way} that of {self.store.url}: nothing was "
-            "deleted, for what is old cannot be told.",
+            "deleted, because ages cannot be determined.",
             hint="Set this machine's clock (or the store's), and run it again.",
             path=self.store.url,
             skew_ms=ahead_ms if ahead_ms > 0 else -behind_ms,
@@ -146,14 +152,18 @@ class VersionReader(Struct, frozen=True):
         if info is not None and (info.size != version.file_bytes or info.tag == version.file_md5):
             return info.size == version.file_bytes
         try:
-            return md5_of(self.store.get(log_files.version_path(version.version))) == version.file_md5
+            return (
+                md5_of(self.store.get(log_files.version_path(version.version))) == version.file_md5
+            )
         except NotFoundError:
             return False
 
     def remember(self, version: CommittedVersion, info: ObjectInfo) -> None:
         """Cache a version whose file was listed: one that was read, or that this process wrote."""
         if self.cache is not None:
-            self.cache.put("versions", self.store.url, info, version, cost_bytes=info.size * _PARSED_SIZE)
+            self.cache.put(
+                "versions", self.store.url, info, version, cost_bytes=info.size * _PARSED_SIZE
+            )
 
     def _from_cache(self, version: int, info: ObjectInfo) -> CommittedVersion | None:
         if self.cache:
@@ -165,9 +175,13 @@ class VersionReader(Struct, frozen=True):
         return None
 
     def _fetch_all(self, files: Sequence[tuple[int, ObjectInfo]]) -> list[CommittedVersion]:
-        # Local files are read fastest one after the other, however many: threads only contend for the interpreter
-        # (600 files: 15 ms of CPU one by one, 28 by eight threads).
-        if not files or self.settings.parallelism < 2 or self.store.local_path(log_files.LOG) is not None:
+        # Local files are read fastest one after the other, however many: threads only contend for
+        # the interpreter (600 files: 15 ms of CPU one by one, 28 by eight threads).
+        if (
+            not files
+            or self.settings.parallelism < 2
+            or self.store.local_path(log_files.LOG) is not None
+        ):
             return list(self._one_by_one(files))
         try:
             fetched = VERSIONS.each(
@@ -201,7 +215,9 @@ class VersionReader(Struct, frozen=True):
         return read
 
 
-def decode_version(root: str, version: int, data: bytes, *, file_ms: int | None) -> CommittedVersion:
+def decode_version(
+    root: str, version: int, data: bytes, *, file_ms: int | None
+) -> CommittedVersion:
     """Decode a version file. The version's time is that of its commitInfo, but no later than the
     file's.
     """
@@ -209,7 +225,9 @@ def decode_version(root: str, version: int, data: bytes, *, file_ms: int | None)
     try:
         actions = tuple(_relative(root, action) for action in version_file.decode(data, path=path))
     except InvalidInputError as error:
-        raise BadFileError(f"{path} names a file that is not the table's: {error.message}", path=path) from error
+        raise BadFileError(
+            f"{path} names a file that is not the table's: {error.message}", path=path
+        ) from error
     info = next((a for a in actions if isinstance(a, CommitInfo)), None)
     timestamp_ms = bounded_time(info.timestamp if info is not None else None, file_ms)
     return CommittedVersion(version, timestamp_ms, actions, len(data), md5_of(data))

@@ -210,7 +210,11 @@ def in_cooldown(skip: SkipAction, *, now_ms: int) -> bool:
 
 def paths_in_cooldown(skips: Mapping[str, SkipAction], *, now_ms: int) -> dict[str, int]:
     """Return the splits in cooldown with the end of their cooldown."""
-    return {p: s.retry_after for p, s in skips.items() if s.retry_after is not None and s.retry_after > now_ms}
+    return {
+        p: s.retry_after
+        for p, s in skips.items()
+        if s.retry_after is not None and s.retry_after > now_ms
+    }
 
 
 def without_cooling(files: pa.Table, skips: Mapping[str, SkipAction], *, now_ms: int) -> pa.Table:
@@ -218,7 +222,9 @@ def without_cooling(files: pa.Table, skips: Mapping[str, SkipAction], *, now_ms:
     cooling = paths_in_cooldown(skips, now_ms=now_ms)
     if not cooling:
         return files
-    return files.filter(pc.invert(pc.is_in(files.column("path"), value_set=pa.array(sorted(cooling), pa.string()))))
+    return files.filter(
+        pc.invert(pc.is_in(files.column("path"), value_set=pa.array(sorted(cooling), pa.string())))
+    )
 
 
 def skipped_table(skips: Mapping[str, SkipAction], *, now_ms: int) -> pa.Table:

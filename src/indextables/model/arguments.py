@@ -33,11 +33,16 @@ def text(name: str, value: Any) -> str:
 def whole_number(name: str, value: Any, *, low: int | None = 0) -> int:
     """Return an integer argument, including numpy integers but not booleans or texts."""
     try:
-        number = None if isinstance(value, bool) else operator.index(value)
+        if isinstance(value, bool):
+            number = None
+        else:
+            number = operator.index(value)
     except TypeError:
         number = None
     if number is None or (low is not None and number < low) or number > MAX_LONG:
-        raise argument_error(name, "a whole number" if low is None else f"a whole number from {low} up", value)
+        raise argument_error(
+            name, "a whole number" if low is None else f"a whole number from {low} up", value
+        )
     return number
 
 
@@ -51,7 +56,9 @@ def number(name: str, value: Any, unit: str) -> float:
 def names_list(name: str, value: Any) -> tuple[str, ...]:
     """Return a list of names. A single text is refused, because it would be split into letters."""
     if isinstance(value, str):
-        raise InvalidInputError(f"{name} is a list of names, not the text {value!r}.", hint=f"Write [{value!r}].")
+        raise InvalidInputError(
+            f"{name} is a list of names, not the text {value!r}.", hint=f"Write [{value!r}]."
+        )
     if not isinstance(value, Iterable):
         raise argument_error(name, "a list of names", value)
     return tuple(text(f"A name in {name}", part) for part in value)
@@ -64,7 +71,9 @@ def transaction_id(txn: Any) -> tuple[str, int] | None:
     if txn is None:
         return None
     if not isinstance(txn, tuple | list) or len(txn) != 2:
-        raise argument_error("txn", "a pair (app_id, version)", txn, hint='Write it as txn=("my-job", 1).')
+        raise argument_error(
+            "txn", "a pair (app_id, version)", txn, hint='Write it as txn=("my-job", 1).'
+        )
     if not text("The app_id of txn", txn[0]):
         raise argument_error("The app_id of txn", "the name of a writer", txn[0])
     if txn[0].startswith(RESERVED_APP_IDS):
@@ -91,7 +100,7 @@ def to_epoch_ms(moment: Moment) -> int:
         raise
     except (ValueError, OverflowError, AttributeError):
         raise InvalidInputError(
-            f"{moment!r} is not a moment in time.",
+            f"{moment!r} is not a timestamp.",
             hint="Give a datetime, ISO text such as 2026-01-31T12:00:00Z, or milliseconds since 1970.",
             timestamp=str(moment),
         ) from None
@@ -109,7 +118,7 @@ def _bounded_ms(milliseconds: int) -> int:
         return milliseconds
     raise InvalidInputError(
         f"{milliseconds} ms since 1970 is after the year 9999.",
-        hint="A moment is in milliseconds: divide microseconds by 1,000, nanoseconds by 1,000,000.",
+        hint="A timestamp is in milliseconds: divide microseconds by 1,000, nanoseconds by 1,000,000.",
         timestamp=str(milliseconds),
     )
 
@@ -124,7 +133,9 @@ def byte_size(name: str, size: int | str) -> int:
         raise InvalidInputError(message, hint=hint, argument=name, size=str(size)) from None
 
 
-def argument_error(name: str, expected: str, value: Any, *, hint: str | None = None) -> InvalidInputError:
+def argument_error(
+    name: str, expected: str, value: Any, *, hint: str | None = None
+) -> InvalidInputError:
     """Return the error for an argument of the wrong type."""
     if value is None:
         description = "None"

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 else:
 
     class class_only(classmethod):  # noqa: N801 - used as a decorator
-        """A class method that instances do not have: `t.drop("column")` must not delete a table of that name."""
+        """A class method that instances do not have: `t.drop("column")` must not delete a table of
+        that name.
+        """
 
         def __get__(self, instance: object, owner: type | None = None) -> Any:
             """Return the method of the class; AttributeError for an instance."""
@@ -77,10 +79,21 @@ def _wrong_call(
     extra = len(args) - is_method - len(by_position)
     unknown = next((key for key in kwargs if key not in parameters), None)
     known = [p.name for p in own]
-    missing = [p.name for p in own if p.default is p.empty and p.name not in kwargs and p.kind in _POSITIONAL]
-    missing = missing[max(0, len(args) - is_method) :] if extra < 0 else []
-    missing += [p.name for p in own if p.default is p.empty and p.name in by_name and p.name not in kwargs]
-    call = ", ".join(["...", *(f"{p}=..." for p in (missing or by_name[:1]) if p not in by_position)])
+    missing = [
+        p.name
+        for p in own
+        if p.default is p.empty and p.name not in kwargs and p.kind in _POSITIONAL
+    ]
+    if extra < 0:
+        missing = missing[max(0, len(args) - is_method) :]
+    else:
+        missing = []
+    missing += [
+        p.name for p in own if p.default is p.empty and p.name in by_name and p.name not in kwargs
+    ]
+    call = ", ".join(
+        ["...", *(f"{p}=..." for p in (missing or by_name[:1]) if p not in by_position)]
+    )
     if extra > 0 and by_name:
         message = f"{name} takes {_count_arguments(len(by_position))} by position, not {len(args) - is_method}."
         hint = f"Give the others by name: {name}({call}). By name: {', '.join(by_name)}."
@@ -90,14 +103,22 @@ def _wrong_call(
             f"Known: {known}.",
         )
     elif unknown is not None:
-        near = [OTHER_NAMES[unknown]] if OTHER_NAMES.get(unknown) in known else nearest(unknown, known)
+        if OTHER_NAMES.get(unknown) in known:
+            near = [OTHER_NAMES[unknown]]
+        else:
+            near = nearest(unknown, known)
         message = f"{name} has no parameter {unknown!r}."
-        hint = f"{f'Did you mean {near[0]!r}? ' if near else ''}Known: {', '.join(known) or 'none'}."
+        hint = (
+            f"{f'Did you mean {near[0]!r}? ' if near else ''}Known: {', '.join(known) or 'none'}."
+        )
     elif missing:
         message = f"{name} needs {' and '.join(missing)}."
         hint = f"Parameters: {', '.join(known)}."
     else:
-        message, hint = f"{name} cannot be called so: {error}.", f"Parameters: {', '.join(known) or 'none'}."
+        message, hint = (
+            f"{name} cannot be called so: {error}.",
+            f"Parameters: {', '.join(known) or 'none'}.",
+        )
     return InvalidInputError(message, hint=hint, function=name)
 
 

@@ -28,7 +28,14 @@ from indextables.config import Settings
 from indextables.errors import InvalidInputError
 from indextables.model.actions import MetadataAction
 from indextables.model.predicate.tree import And, Column, Constant, Literal, Not, Or, Predicate
-from indextables.model.schema import METADATA_KEY, check_names, is_atomic, schema_from_json, schema_to_json, type_name
+from indextables.model.schema import (
+    METADATA_KEY,
+    check_names,
+    is_atomic,
+    schema_from_json,
+    schema_to_json,
+    type_name,
+)
 from indextables.model.values import decode_value, encode_value
 
 NAME_KEY = "indextables.name"
@@ -139,9 +146,14 @@ class ColumnNames(Struct, frozen=True, dict=True):
             fields, others = (list(own), list(kind)) if pa.types.is_struct(kind) else ([], [])
         return tuple(translated), kind
 
-    def document_path(self, logical: str, path: Sequence[str], key: Callable[[str], str]) -> tuple[str, ...]:
+    def document_path(
+        self, logical: str, path: Sequence[str], key: Callable[[str], str]
+    ) -> tuple[str, ...]:
         """Return a path inside a JSON column in physical names; `key` escapes a name for a path."""
-        own, other = self.logical.field(logical).type, self.physical.field(self.column(logical)).type
+        own, other = (
+            self.logical.field(logical).type,
+            self.physical.field(self.column(logical)).type,
+        )
         translated: list[str] = []
         for name in path:
             while pa.types.is_list(other):
@@ -191,7 +203,9 @@ class ColumnNames(Struct, frozen=True, dict=True):
         return replace(
             recorded,
             schema_string=self.logical_json,
-            partition_columns=tuple(self.logical_name(name) for name in recorded.partition_columns or ()),
+            partition_columns=tuple(
+                self.logical_name(name) for name in recorded.partition_columns or ()
+            ),
             configuration={key: str(value) for key, value in configuration.items()},
         )
 
@@ -224,7 +238,9 @@ def logical_name(field: SparkJson) -> str:
 
 def with_name(field: SparkJson, logical: str) -> SparkJson:
     """Return the field with another logical name."""
-    metadata = {key: value for key, value in (field.get("metadata") or {}).items() if key != NAME_KEY}
+    metadata = {
+        key: value for key, value in (field.get("metadata") or {}).items() if key != NAME_KEY
+    }
     if logical != field["name"]:
         metadata[NAME_KEY] = logical
     return {**field, "metadata": metadata}
@@ -248,7 +264,9 @@ def _nameless(spark: SparkJson) -> SparkJson:
     if not isinstance(spark, dict):
         return spark
     inner = {key: _nameless(value) for key, value in spark.items() if key != "metadata"}
-    metadata = {key: value for key, value in (spark.get("metadata") or {}).items() if key != NAME_KEY}
+    metadata = {
+        key: value for key, value in (spark.get("metadata") or {}).items() if key != NAME_KEY
+    }
     if "metadata" in spark:
         return {**inner, "metadata": metadata}
     return inner
@@ -266,7 +284,10 @@ def _extend_type(old: SparkJson, new: SparkJson, new_name: Callable[[str], str])
             known = {logical_name(field): field for field in old["fields"]}
         else:
             known = {}
-        return {**new, "fields": [_extended_field(known.get(f["name"]), f, new_name) for f in new["fields"]]}
+        return {
+            **new,
+            "fields": [_extended_field(known.get(f["name"]), f, new_name) for f in new["fields"]],
+        }
     inner = {
         key: _extend_type(old.get(key) if same_kind else None, new[key], new_name)
         for key in ("elementType", "keyType", "valueType")
@@ -275,7 +296,9 @@ def _extend_type(old: SparkJson, new: SparkJson, new_name: Callable[[str], str])
     return {**new, **inner}
 
 
-def _extended_field(old: SparkJson | None, new: SparkJson, new_name: Callable[[str], str]) -> SparkJson:
+def _extended_field(
+    old: SparkJson | None, new: SparkJson, new_name: Callable[[str], str]
+) -> SparkJson:
     kind = _extend_type(old["type"] if old else None, new["type"], new_name)
     physical = old["name"] if old else new_name(new["name"])
     return with_name({**new, "name": physical, "type": kind}, new["name"])
@@ -294,13 +317,19 @@ class _Relabelled:
         return self._schema.__arrow_c_schema__(), self._batch.__arrow_c_array__()[1]
 
 
-def _relabel_columns(rows: Rows, source: pa.Schema, target: pa.Schema, names: Mapping[str, str]) -> Rows:
+def _relabel_columns(
+    rows: Rows, source: pa.Schema, target: pa.Schema, names: Mapping[str, str]
+) -> Rows:
     fields = []
     for field in rows.schema:
         # Only a column that is wholly of the source's type has the layout of the target's.
         known = field.name in names and field.type.equals(source.field(field.name).type)
         other = target.field(names[field.name]) if known else None
-        fields.append(field if other is None else pa.field(other.name, other.type, field.nullable, other.metadata))
+        fields.append(
+            field
+            if other is None
+            else pa.field(other.name, other.type, field.nullable, other.metadata)
+        )
     schema = pa.schema(fields)
     if isinstance(rows, pa.RecordBatch):
         return pa.record_batch(_Relabelled(rows, schema))
@@ -317,7 +346,9 @@ def default_metadata(name: str, kind: pa.DataType, default: Any) -> dict[str, st
     """Return the entries of a field's metadata for its default."""
     if not is_atomic(kind) or pa.types.is_binary(kind):
         hint = "Numbers, text, booleans, dates and times can have one."
-        raise InvalidInputError(f"Column {name!r} is {type_name(kind)}, which has no default.", hint=hint, column=name)
+        raise InvalidInputError(
+            f"Column {name!r} is {type_name(kind)}, which has no default.", hint=hint, column=name
+        )
     try:
         value = pa.scalar(default, kind)
         literal = str(Literal(value.as_py()))
@@ -326,7 +357,9 @@ def default_metadata(name: str, kind: pa.DataType, default: Any) -> dict[str, st
         raise InvalidInputError(message, column=name) from None
     text = encode_value(value)
     if text is None:
-        raise InvalidInputError(f"A default of NULL for {name!r} says nothing.", hint="Leave it out.", column=name)
+        raise InvalidInputError(
+            f"A default of NULL for {name!r} says nothing.", hint="Leave it out.", column=name
+        )
     sql = f"CAST({literal} AS {type_name(kind)})"
     return {DEFAULT_KEY: text, **dict.fromkeys(SPARK_KEYS, sql)}
 

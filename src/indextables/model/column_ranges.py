@@ -64,7 +64,9 @@ class TextMaps:
         lookups = [chunk.lookup(key) for chunk in self._chunks]
         if not lookups:
             return pa.array([], pa.string()), np.zeros(0, np.bool_)
-        return pa.concat_arrays([texts for texts, _ in lookups]), np.concatenate([mask for _, mask in lookups])
+        return pa.concat_arrays([texts for texts, _ in lookups]), np.concatenate(
+            [mask for _, mask in lookups]
+        )
 
 
 class _MapChunk:
@@ -100,7 +102,9 @@ class _MapChunk:
         if width == 0 or not np.array_equal(self._offsets, np.arange(self._count + 1) * width):
             return None
         _, starts, letters = self._keys.buffers()
-        ends = np.frombuffer(starts, np.int32)[self._keys.offset : self._keys.offset + len(self._keys) + 1]
+        ends = np.frombuffer(starts, np.int32)[
+            self._keys.offset : self._keys.offset + len(self._keys) + 1
+        ]
         lengths = np.diff(ends).reshape(self._count, width)
         if not (lengths == lengths[0]).all():
             return None
@@ -129,7 +133,9 @@ def null_counts(stats: pa.ChunkedArray, column: str) -> tuple[Counts, Counts]:
     """Return the null count of a column and the number of records in each `stats` JSON; -1 if
     missing.
     """
-    texts = pc.fill_null(stats.combine_chunks() if isinstance(stats, pa.ChunkedArray) else stats, "{}")
+    texts = pc.fill_null(
+        stats.combine_chunks() if isinstance(stats, pa.ChunkedArray) else stats, "{}"
+    )
     counts = _read_together(texts, column)
     if counts is not None:
         return counts
@@ -142,7 +148,9 @@ def _read_together(texts: pa.Array, column: str) -> tuple[Counts, Counts] | None
     """
     if len(texts) == 0:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    lines = pc.binary_join(pa.ListArray.from_arrays([0, len(texts)], texts.cast(pa.string())), "\n")[0].as_buffer()
+    lines = pc.binary_join(
+        pa.ListArray.from_arrays([0, len(texts)], texts.cast(pa.string())), "\n"
+    )[0].as_buffer()
     fields = pa.struct([pa.field(column, pa.int64())])
     options = pj.ParseOptions(
         explicit_schema=pa.schema([("numRecords", pa.int64()), ("nullCount", fields)]),
@@ -258,25 +266,33 @@ class FileRanges:
             highs, _ = self._max_values.lookup(column.name)
             low, high = self._trustworthy(lows, highs, column.type)
         can_value, can_null = np.ones(self.count, np.bool_), np.ones(self.count, np.bool_)
-        bare = pc.is_null(low).to_numpy(zero_copy_only=False) & pc.is_null(high).to_numpy(zero_copy_only=False)
+        bare = pc.is_null(low).to_numpy(zero_copy_only=False) & pc.is_null(high).to_numpy(
+            zero_copy_only=False
+        )
         if nulls or (bare & self._careful).any():
             count, records = null_counts(self._files["stats"], column.name)
             # Nulls were counted in all rows of the file, deleted ones among them.
             deleted = pc.fill_null(self._files["deleted_records"], 0)
-            counts = pc.fill_null(pc.add(self._files["num_records"], deleted), UNKNOWN_COUNT).to_numpy()
+            counts = pc.fill_null(
+                pc.add(self._files["num_records"], deleted), UNKNOWN_COUNT
+            ).to_numpy()
             records = np.where(counts >= 0, counts, records)
             can_null = count != 0
             can_value = ~((count > 0) & (count == records))
         return ColumnRange(low, high, can_value, can_null)
 
-    def _trustworthy(self, lows: pa.Array, highs: pa.Array, arrow: pa.DataType) -> tuple[pa.Array, pa.Array]:
+    def _trustworthy(
+        self, lows: pa.Array, highs: pa.Array, arrow: pa.DataType
+    ) -> tuple[pa.Array, pa.Array]:
         """Return the bounds of a column, widened or dropped where another writer may be wrong."""
         if pa.types.is_string(arrow):
             if not self._careful.all():
                 lows = _replace(lows, _suspect_low(lows) & ~self._careful, _widened_low)
                 highs = _replace(highs, _suspect_high(highs) & ~self._careful, _widened_high)
         elif _often_uncompared(arrow) and not self._careful.all():
-            stored = pc.add(self._files["num_records"], pc.fill_null(self._files["deleted_records"], 0))
+            stored = pc.add(
+                self._files["num_records"], pc.fill_null(self._files["deleted_records"], 0)
+            )
             several = pc.fill_null(pc.not_equal(stored, 1), True).to_numpy()
             same = pc.fill_null(pc.equal(lows, highs), False).to_numpy(zero_copy_only=False)
             first_value = pa.array(same & several & ~self._careful)
@@ -331,11 +347,16 @@ def _json_bounds(text: str, key: str) -> list[tuple[str, str]]:
         plain = {name: value for name, value in found.items() if _is_plain(value)}
     else:
         plain = {}
-    return [(name, value if isinstance(value, str) else json.dumps(value)) for name, value in plain.items()]
+    return [
+        (name, value if isinstance(value, str) else json.dumps(value))
+        for name, value in plain.items()
+    ]
 
 
 def _is_plain(value: object) -> bool:
-    return isinstance(value, str | int | float) and value == value  # a number that is not one bounds nothing
+    return (
+        isinstance(value, str | int | float) and value == value
+    )  # a number that is not one bounds nothing
 
 
 def consistent(low: pa.Array, high: pa.Array) -> tuple[pa.Array, pa.Array]:
@@ -360,16 +381,22 @@ def _of_any_precision(low: pa.Array, high: pa.Array) -> tuple[pa.Array, pa.Array
     As text, 1.1 is the same number in both precisions; as a value the single-precision one is
     1.10000002.
     """
-    single_low, single_high = (end.cast(pa.float32(), safe=False).cast(pa.float64()) for end in (low, high))
+    single_low, single_high = (
+        end.cast(pa.float32(), safe=False).cast(pa.float64()) for end in (low, high)
+    )
     low = pc.if_else(pc.and_(pc.less(single_low, low), pc.is_finite(single_low)), single_low, low)
-    return low, pc.if_else(pc.and_(pc.greater(single_high, high), pc.is_finite(single_high)), single_high, high)
+    return low, pc.if_else(
+        pc.and_(pc.greater(single_high, high), pc.is_finite(single_high)), single_high, high
+    )
 
 
 def _often_uncompared(arrow: pa.DataType) -> bool:
     """Return the types for which a known writer records the first value as both bounds."""
     kinds = pa.types
     small = kinds.is_int8(arrow) or kinds.is_int16(arrow)
-    return bool(small or kinds.is_decimal(arrow) or (kinds.is_timestamp(arrow) and arrow.tz is None))
+    return bool(
+        small or kinds.is_decimal(arrow) or (kinds.is_timestamp(arrow) and arrow.tz is None)
+    )
 
 
 def _suspect_low(lows: pa.Array) -> Mask:
@@ -384,7 +411,9 @@ def _suspect_high(highs: pa.Array) -> Mask:
     if pc.all(pc.string_is_ascii(highs)).as_py() is not False:
         return _holds(long)
     # Where characters of two UTF-16 units occur, half the length may be the whole.
-    half = pc.and_(pc.greater_equal(length, _CUT_LENGTH // 2), pc.match_substring_regex(highs, _ASTRAL))
+    half = pc.and_(
+        pc.greater_equal(length, _CUT_LENGTH // 2), pc.match_substring_regex(highs, _ASTRAL)
+    )
     return _holds(pc.or_(pc.or_(long, half), pc.match_substring_regex(highs, _ABOVE_SURROGATES)))
 
 
@@ -402,8 +431,13 @@ def _widened_high(text: str) -> str | None:
     """Return a bound above everything that UTF-16 order sorts at or before any text with this
     prefix.
     """
-    stem = text[:-1] if len(text.encode("utf-16-le")) >= 2 * _CUT_LENGTH else text
-    return successor(stem[: next((i for i, c in enumerate(stem) if "\ue000" <= c <= "\uffff"), len(stem))])
+    if len(text.encode("utf-16-le")) >= 2 * _CUT_LENGTH:
+        stem = text[:-1]
+    else:
+        stem = text
+    return successor(
+        stem[: next((i for i, c in enumerate(stem) if "\ue000" <= c <= "\uffff"), len(stem))]
+    )
 
 
 def _replace(texts: pa.Array, where: Mask, change: Callable[[str], str | None]) -> pa.Array:
@@ -437,7 +471,10 @@ def can_fail(test: ColumnTest, column_range: ColumnRange) -> Mask:
         if test.operator != "=":
             return _can_compare(_OPPOSITE[test.operator], test, column_range)
         value, arrow = test.literal.value, test.column.type
-        others = (pc.invert(compare("=", end, value, arrow)) for end in (column_range.low, column_range.high))
+        others = (
+            pc.invert(compare("=", end, value, arrow))
+            for end in (column_range.low, column_range.high)
+        )
         return np.logical_or(*(_possible(other) for other in others))
     if isinstance(test, TextMatch) and test.kind == "starts_with":
         return _can_begin_otherwise(test.text, column_range)
@@ -450,7 +487,10 @@ def _can_compare(operator: str, test: Comparison, column_range: ColumnRange) -> 
         return _possible(compare("<=", column_range.low, value, arrow)) & _possible(
             compare(">=", column_range.high, value, arrow)
         )
-    end = column_range.low if operator in ("<", "<=") else column_range.high
+    if operator in ("<", "<="):
+        end = column_range.low
+    else:
+        end = column_range.high
     return _possible(compare(operator, end, value, arrow))
 
 
@@ -461,10 +501,13 @@ def _can_be_listed(test: In, column_range: ColumnRange) -> Mask:
     values = np.sort(_orderable(pa.array([v.value for v in test.literals], test.column.type)))
     mask = np.ones(len(column_range.low), np.bool_)
     if values.dtype == object:
-        # Objects are slow to search: first leave out what the least and the greatest of them rule out.
+        # Objects are slow to search: first leave out what the least and the greatest of them rule
+        # out.
         outside = {"<=": values[-1], ">=": values[0]}
         for operator, end in outside.items():
-            mask &= _can_compare(operator, Comparison(operator, test.column, Literal(end)), column_range)
+            mask &= _can_compare(
+                operator, Comparison(operator, test.column, Literal(end)), column_range
+            )
     rows = pa.array(np.flatnonzero(mask))
     below = _count(values, column_range.low.take(rows), "left", 0)
     up_to = _count(values, column_range.high.take(rows), "right", len(values))
@@ -472,7 +515,9 @@ def _can_be_listed(test: In, column_range: ColumnRange) -> Mask:
     return mask
 
 
-def _count(values: npt.NDArray[Any], ends: pa.Array, side: Any, unknown: int) -> npt.NDArray[np.int64]:
+def _count(
+    values: npt.NDArray[Any], ends: pa.Array, side: Any, unknown: int
+) -> npt.NDArray[np.int64]:
     """Count the sorted values below each end (`left`), or up to and including it (`right`)."""
     counts = np.full(len(ends), unknown, np.int64)
     present = pc.is_valid(ends).to_numpy(zero_copy_only=False)
@@ -515,7 +560,9 @@ def _can_begin_otherwise(prefix: str, column_range: ColumnRange) -> Mask:
 
 def _of_single_values(column_range: ColumnRange, outcome: pa.Array) -> pa.Array:
     """Return the outcome where both bounds are the same, hence the only, value; elsewhere unknown."""
-    return pc.if_else(pc.equal(column_range.low, column_range.high), outcome, pa.scalar(None, pa.bool_()))
+    return pc.if_else(
+        pc.equal(column_range.low, column_range.high), outcome, pa.scalar(None, pa.bool_())
+    )
 
 
 def _possible(outcome: pa.Array) -> Mask:
@@ -543,7 +590,8 @@ class BoundsFinder:
         for_all = {
             name: bounds
             for name in self._partition_columns
-            if name in by_type and (bounds := self._agreeing(files, name, by_type[name])) is not None
+            if name in by_type
+            and (bounds := self._agreeing(files, name, by_type[name])) is not None
         }
         return for_all, by_type
 
@@ -560,14 +608,24 @@ class BoundsFinder:
 
     def _statistics(self, files: pa.Table, ranges: FileRanges) -> dict[str, Bounds]:
         # A column is bounded only if it is in every file, so the first file names all that can be.
-        first = {key for side in ("min_values", "max_values") for key, _ in files.column(side)[0].as_py() or ()}
+        first = {
+            key
+            for side in ("min_values", "max_values")
+            for key, _ in files.column(side)[0].as_py() or ()
+        }
         by_column = {}
         for name in sorted(first - set(self._partition_columns)):
             if name not in self._types:
                 continue
             spread = ranges.range_of(Column((name,), self._types[name]), nulls=False)
-            low = None if spread.low.null_count else _end(spread.low, "min")
-            high = None if spread.high.null_count else _end(spread.high, "max")
+            if spread.low.null_count:
+                low = None
+            else:
+                low = _end(spread.low, "min")
+            if spread.high.null_count:
+                high = None
+            else:
+                high = _end(spread.high, "max")
             by_column[name] = (low, high)
         return {name: bounds for name, bounds in by_column.items() if bounds != (None, None)}
 

@@ -1,40 +1,47 @@
-r"""What two writers may do at once. A pure decision over what was committed since a writer read the table.
+r"""What two writers may do at once. A pure decision over what was committed since a writer read the
+table.
 
-On conflict-free ground the commit is rebased: its actions are planned again on the newest snapshot and written as the
-next version, as if the writer had started after the others. The columns are what the others committed, the rows what we
-want to commit; `=` rebase, `P` rebase after planning again on what is live now, `X` ConflictError.
+On conflict-free ground the commit is rebased: its actions are planned again on the newest snapshot
+and written as the next version, as if the writer had started after the others. The columns are what
+the others committed, the rows what we want to commit; `=` rebase, `P` rebase after planning again
+on what is live now, `X` ConflictError.
 
-    ours \ theirs   append  overwrite  replace  merge  drop  delete  rows  upsert  metadata  restore  skip
-    append            =1       =1         =1      =     =      =      =      =       X2        =1X2     =
-    overwrite         P        P          P       P     P      P      P      P       X2        PX2      =
-    replace-where     P        P          P       P     P      P      P      P       X2        PX2      =
-    merge             =        X3         X3      X3    X3     X3     X3     X3      X2        X3       =
-    drop              P        P          P       P     P      P      P      P       =         P        =
-    delete            =        X3         X3      X3    X3     X3     X3     X3      X2        X3       =
-    rows              =        X3         X3      X3    X3     X3     X5     X5      X2        X5       =
-    upsert            X6       X3         X3      X3    X3     X3     X5     X5X6    X2        X5       =
-    metadata          =        =          =       =     =      =      =      =       X4        X4       =
-    restore           P        P          P       P     P      P      P      P       X4        PX4      =
-    skip              =        P          P       P     P      P      P      P       =         P        P
+    ours \ theirs   append  overwrite  replace  merge  drop  delete  rows  upsert  metadata  restore
+    skip append            =1       =1         =1      =     =      =      =      =       X2
+    =1X2     = overwrite         P        P          P       P     P      P      P      P       X2
+    PX2      = replace-where     P        P          P       P     P      P      P      P       X2
+    PX2      = merge             =        X3         X3      X3    X3     X3     X3     X3      X2
+    X3       = drop              P        P          P       P     P      P      P      P       =
+    P        = delete            =        X3         X3      X3    X3     X3     X3     X3      X2
+    X3       = rows              =        X3         X3      X3    X3     X3     X5     X5      X2
+    X5       = upsert            X6       X3         X3      X3    X3     X3     X5     X5X6    X2
+    X5       = metadata          =        =          =       =     =      =      =      =       X4
+    X4       = restore           P        P          P       P     P      P      P      P       X4
+    PX4      = skip              =        P          P       P     P      P      P      P       =
+    P        P
 
-    `delete` writes splits anew, and so does an erasure; `rows` deletes or updates rows of splits that stay, by deletion
-    vectors. Where it only deletes, a change of the schema is =: no data was made for the old one.
+    `delete` rewrites splits, and so does an erasure; `rows` deletes or updates rows of splits that
+    stay, by deletion vectors. Where it only deletes, a change of the schema is =: no data was made
+    for the old one.
 
-    1  two versions that add the same path: X, for one of them would vanish
-    2  X only if the schema, the partitioning or how columns are indexed changed: the data was made for the old one
-    3  X only if a split that ours replaces is no longer live with the vector that was read: its rows would come back, or
+    1  two versions that add the same path: X, for one of them would vanish 2  X only if the schema,
+    the partitioning or how columns are indexed changed: the data was made for the old one 3  X only
+    if a split that ours replaces is no longer live with the vector that was read: its rows would
+    come back, or
        stand twice. A split is what it is by path and vector
-    4  X: both set the metadata
-    5  X only if a split is no longer live, or one of the very rows is deleted by both; otherwise both deletions stand
-    6  X only if new rows can hold a key that ours inserts, by their bounds: the key would stand twice
+    4  X: both set the metadata 5  X only if a split is no longer live, or one of the very rows is
+    deleted by both; otherwise both deletions stand 6  X only if new rows can hold a key that ours
+    inserts, by their bounds: the key would stand twice
 
-    A change of how columns are indexed, which only an empty table can have, is X beside anything that adds data.
-    Metadata that only records doc mappings (`docMappingSchema.*`) is no change: such records are put together.
+    A change of how columns are indexed, which only an empty table can have, is X with anything that
+    adds data. Metadata that only records doc mappings (`docMappingSchema.*`) is no change: such
+    records are put together.
 
-Three more rules stand beside the table: a `txn` that another commit already recorded at this version or a later one makes
-ours superfluous (it is skipped, not refused); a raised protocol is checked again before the retry; and a purge says in the
-log what it is about to delete, so a commit that would add a split which a purge has taken for an orphan is X, and so is
-one that revives splits of the past (restore) after any purge.
+Three more rules apply: a `txn` that another commit already recorded at this version or a later one
+makes ours superfluous (it is skipped, not refused); a raised protocol is checked again before the
+retry; and a purge says in the log what it is about to delete, so a commit that would add a split
+which a purge has taken for an orphan is X, and so is one that revives splits of the past (restore)
+after any purge.
 
 `files_of_new_rows` says which files of a version bring rows that were not in the table before.
 """
@@ -127,7 +134,9 @@ class Conflict(Struct, frozen=True):
 
 
 class _Others(Struct, frozen=True):
-    """What other writers committed since a writer read the table, as far as it matters to an intent."""
+    """What other writers committed since a writer read the table, as far as it matters to an
+    intent.
+    """
 
     version: int
     gone: frozenset[str]
@@ -147,8 +156,12 @@ class _Others(Struct, frozen=True):
     """Other metadata than was read; None where nothing but recorded doc mappings differs."""
 
 
-def find_conflict(intent: Intent, read: MetadataAction | None, theirs: Sequence[CommittedVersion]) -> Conflict | None:
-    """Return the first conflict of an intent with what was committed since `read`; None if it may be rebased."""
+def find_conflict(
+    intent: Intent, read: MetadataAction | None, theirs: Sequence[CommittedVersion]
+) -> Conflict | None:
+    """Return the first conflict of an intent with what was committed since `read`; None if it may
+    be rebased.
+    """
     for version in theirs:
         conflict = _decide(intent, read, _others_of_version(intent, read, version))
         if conflict is not None:
@@ -157,14 +170,18 @@ def find_conflict(intent: Intent, read: MetadataAction | None, theirs: Sequence[
 
 
 def find_difference(intent: Intent, read: Snapshot, newest: Snapshot) -> Conflict | None:
-    """Decide the same where the versions in between are gone: by what was read against what is there now."""
+    """Decide the same where the versions in between are gone: by what was read against what is
+    there now.
+    """
     return _decide(intent, read.metadata, _others_of_snapshots(intent, read, newest))
 
 
 def _decide(intent: Intent, read: MetadataAction | None, others: _Others) -> Conflict | None:
     """The decision table: the first rule that applies gives the reason."""
     changes_metadata = others.metadata is not None
-    other_layout = others.metadata is not None and read is not None and layout(others.metadata) != layout(read)
+    other_layout = (
+        others.metadata is not None and read is not None and layout(others.metadata) != layout(read)
+    )
     reason = None
     if others.gone:
         reason = f"{_some(others.gone)} no longer part of the table"
@@ -189,7 +206,9 @@ def _decide(intent: Intent, read: MetadataAction | None, others: _Others) -> Con
     return None
 
 
-def _others_of_version(intent: Intent, read: MetadataAction | None, theirs: CommittedVersion) -> _Others:
+def _others_of_version(
+    intent: Intent, read: MetadataAction | None, theirs: CommittedVersion
+) -> _Others:
     """Summarize one version of another writer."""
     again = intent.replaces & theirs.added_paths
     is_purge = theirs.info.operation == Operation.PURGE
@@ -199,7 +218,9 @@ def _others_of_version(intent: Intent, read: MetadataAction | None, theirs: Comm
     return _Others(
         version=theirs.version,
         gone=(intent.replaces | intent.masks) & (theirs.removed_paths - theirs.added_paths),
-        changed=frozenset(path for path in again if theirs.vectors[path] != intent.vectors.get(path)),
+        changed=frozenset(
+            path for path in again if theirs.vectors[path] != intent.vectors.get(path)
+        ),
         arrivals=from_actions(_arrivals(theirs)) if intent.keys is not None else None,
         doubled=intent.adds & theirs.added_paths,
         purged=intent.adds & theirs.removed_paths if is_purge else frozenset(),
@@ -220,7 +241,9 @@ def _others_of_snapshots(intent: Intent, read: Snapshot, newest: Snapshot) -> _O
     return _Others(
         version=newest.version,
         gone=(intent.replaces | intent.masks) - live.keys(),
-        changed=frozenset(path for path in kept if live[path] != intent.vectors.get(path, before.get(path))),
+        changed=frozenset(
+            path for path in kept if live[path] != intent.vectors.get(path, before.get(path))
+        ),
         arrivals=files_not_in(newest, read) if intent.keys is not None else None,
         doubled=intent.adds & live.keys(),
         purged=frozenset(),
@@ -232,10 +255,18 @@ def _others_of_snapshots(intent: Intent, read: Snapshot, newest: Snapshot) -> _O
 
 def _vectors(snapshot: Snapshot) -> dict[str, str | None]:
     files = snapshot.files(columns=["path", "deletion_vector"])
-    return dict(zip(files.column("path").to_pylist(), files.column("deletion_vector").to_pylist(), strict=True))
+    return dict(
+        zip(
+            files.column("path").to_pylist(),
+            files.column("deletion_vector").to_pylist(),
+            strict=True,
+        )
+    )
 
 
-def _may_hold(keys: Predicate | None, files: pa.Table | None, metadata: MetadataAction | None) -> bool:
+def _may_hold(
+    keys: Predicate | None, files: pa.Table | None, metadata: MetadataAction | None
+) -> bool:
     if keys is None or files is None or metadata is None or not files.num_rows:
         return False
     columns = tuple(metadata.partition_columns or ())
@@ -245,7 +276,8 @@ def _may_hold(keys: Predicate | None, files: pa.Table | None, metadata: Metadata
 def _arrivals(theirs: CommittedVersion) -> list[AddAction]:
     """Return the files with rows that may not have been in the table right before.
 
-    A restoration brings back files that were in the table once, and whose actions are those of that time.
+    A restoration brings back files that were in the table once, and whose actions are those of that
+    time.
     """
     if theirs.info.operation == Operation.RESTORE:
         return [action for action in theirs.actions if isinstance(action, AddAction)]
@@ -257,7 +289,9 @@ def layout(metadata: MetadataAction) -> tuple[str, tuple[str, ...], dict[str, st
     without search settings.
     """
     settings = {key.lower(): value for key, value in (metadata.configuration or {}).items()}
-    indexing = {k: v for k, v in settings.items() if "indexing." in k and not k.endswith("searchfields")}
+    indexing = {
+        k: v for k, v in settings.items() if "indexing." in k and not k.endswith("searchfields")
+    }
     return metadata.schema_string, tuple(metadata.partition_columns or ()), indexing
 
 
@@ -278,14 +312,16 @@ def descends(newest: Snapshot, read: Snapshot) -> bool:
     its ancestor.
     """
     ids, last = newest.header.recent_txn_ids, read.header.recent_txn_ids[-1:]
-    return not last or ids[-1:] == last or len(ids) <= newest.version - read.version or last[0] in ids
+    return (
+        not last or ids[-1:] == last or len(ids) <= newest.version - read.version or last[0] in ids
+    )
 
 
 def another_table(url: str, expected_id: str, actual_id: str) -> ConflictError:
     """Error for a table that was dropped and re-created at the same path."""
     return ConflictError(
         f"The table at {url} is another one than before: it was {expected_id}, and now it is {actual_id}.",
-        hint="It was deleted and created again. Nothing was committed; open it anew with Table.open(path), and look "
+        hint="It was deleted and created again. Nothing was committed; open it again with Table.open(path), and check "
         "whether what you are about to do is meant for the new table.",
         path=url,
         table_id=expected_id,

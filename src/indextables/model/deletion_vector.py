@@ -75,7 +75,10 @@ def _container(low: npt.NDArray[np.uint16]) -> tuple[bytes, bool]:
     breaks = np.flatnonzero(np.diff(low.astype(np.int64)) != 1)
     plain = 2 * len(low) if len(low) <= _ARRAY_MOST else _BITMAP_BYTES
     if 2 + 4 * (len(breaks) + 1) < plain:
-        first, last = low[np.concatenate([[0], breaks + 1])], low[np.concatenate([breaks, [len(low) - 1]])]
+        first, last = (
+            low[np.concatenate([[0], breaks + 1])],
+            low[np.concatenate([breaks, [len(low) - 1]])],
+        )
         runs = np.empty(2 * len(first), "<u2")
         runs[0::2], runs[1::2] = first, last - first
         return struct.pack("<H", len(first)) + runs.tobytes(), True
@@ -102,7 +105,9 @@ def _decode(data: bytes) -> RowSet:
     has_runs = cookie & 0xFFFF == _RUNS
     if has_runs:
         count, at = (cookie >> 16) + 1, 4
-        flags = np.unpackbits(np.frombuffer(data, np.uint8, (count + 7) // 8, at), bitorder="little")
+        flags = np.unpackbits(
+            np.frombuffer(data, np.uint8, (count + 7) // 8, at), bitorder="little"
+        )
         at += (count + 7) // 8
     elif cookie == _NO_RUNS:
         (count,) = struct.unpack_from("<I", data, 4)
@@ -116,7 +121,9 @@ def _decode(data: bytes) -> RowSet:
     if not has_runs or count >= _FEW_CONTAINERS:
         at += 4 * count
     blocks: list[RowSet] = []
-    for key, most, run in zip(head[0::2].tolist(), head[1::2].tolist(), flags.tolist(), strict=False):
+    for key, most, run in zip(
+        head[0::2].tolist(), head[1::2].tolist(), flags.tolist(), strict=False
+    ):
         low, at = _block(data, at, most + 1, bool(run))
         if len(low) != most + 1:
             raise ValueError(f"block {key} holds {len(low)} rows where {most + 1} are announced")
@@ -140,7 +147,9 @@ def _block(data: bytes, at: int, count: int, run: bool) -> tuple[RowSet, int]:
     if count <= _ARRAY_MOST:
         return np.frombuffer(data, "<u2", count, at).astype(np.int64), at + 2 * count
     bits = np.frombuffer(data, np.uint8, _BITMAP_BYTES, at)
-    return np.flatnonzero(np.unpackbits(bits, bitorder="little")).astype(np.int64), at + _BITMAP_BYTES
+    return np.flatnonzero(np.unpackbits(bits, bitorder="little")).astype(
+        np.int64
+    ), at + _BITMAP_BYTES
 
 
 # Where a vector is.
@@ -185,7 +194,10 @@ class VectorPlace(Struct, frozen=True):
 def inline_rows(vector: str) -> RowSet:
     """Return the rows of an inline vector."""
     try:
-        return decode_rows(base64.b64decode(vector[len(_INLINE) :], validate=True), path="a deletion vector of the log")
+        return decode_rows(
+            base64.b64decode(vector[len(_INLINE) :], validate=True),
+            path="a deletion vector of the log",
+        )
     except binascii.Error as error:
         raise _bad("a deletion vector of the log", str(error)) from error
 

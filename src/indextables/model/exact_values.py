@@ -41,7 +41,9 @@ _TIME = re.compile(r"(\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?", re.ASCII)
 
 
 class UnfitError(ValueError):
-    """A value does not fit a type. The message is the reason, worded as the end of a sentence about the value."""
+    """A value does not fit a type. The message is the reason, worded as the end of a sentence about
+    the value.
+    """
 
 
 UNFIT = (ValueError, TypeError, ArithmeticError, pa.ArrowException)
@@ -116,14 +118,20 @@ def _is_plain(values: Sequence[Any], kind: pa.DataType) -> bool:
     plain = next((types for test, types in _PLAIN if test(kind)), None)
     if plain is None or not plain.issuperset(map(type, values)):
         return False
-    return not pa.types.is_timestamp(kind) or kind.tz is not None or not any(v and v.tzinfo for v in values)
+    return (
+        not pa.types.is_timestamp(kind)
+        or kind.tz is not None
+        or not any(v and v.tzinfo for v in values)
+    )
 
 
 def _or_none(convert: Convert) -> Convert:
     def convert_value(value: Any) -> Any:
         if value is None:
             return None
-        is_numpy = isinstance(value, np.number | np.bool_ | np.str_) and not isinstance(value, np.timedelta64)
+        is_numpy = isinstance(value, np.number | np.bool_ | np.str_) and not isinstance(
+            value, np.timedelta64
+        )
         return convert(value.item() if is_numpy else value)
 
     return convert_value
@@ -154,7 +162,9 @@ def _unfit(value: Any) -> TypeError:
 def _whole(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         raise _unfit(value)
-    if not isinstance(value, int) and (value % 1 or (isinstance(value, float) and abs(value) > _EXACT_FLOATS)):
+    if not isinstance(value, int) and (
+        value % 1 or (isinstance(value, float) and abs(value) > _EXACT_FLOATS)
+    ):
         raise UnfitError(LOST)
     return int(value)
 
@@ -200,9 +210,14 @@ def _base64(value: Any) -> bytes:
 def _decimal(value: Any) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
         raise _unfit(value)
-    number = value if isinstance(value, Decimal) else Decimal(str(value))
+    if isinstance(value, Decimal):
+        number = value
+    else:
+        number = Decimal(str(value))
     if isinstance(value, float) and len(number.as_tuple().digits) > _EXACT_DIGITS:
-        raise UnfitError("it has more digits than a float keeps; as a Decimal or as text they are kept")
+        raise UnfitError(
+            "it has more digits than a float keeps; as a Decimal or as text they are kept"
+        )
     return number
 
 
@@ -225,7 +240,9 @@ def _moment(value: Any, *, zoned: bool) -> datetime | None:
         return found
     if isinstance(value, int | float) and not isinstance(value, bool):
         if not zoned:
-            raise UnfitError("a number counts from 1970 in UTC, and the times of this column have no zone")
+            raise UnfitError(
+                "a number counts from 1970 in UTC, and the times of this column have no zone"
+            )
         return _since_1970(value)
     if isinstance(value, str):
         value = _parse_time(value)
@@ -236,7 +253,9 @@ def _moment(value: Any, *, zoned: bool) -> datetime | None:
     if getattr(value, "nanosecond", 0):
         raise UnfitError(LOST)
     if value.tzinfo is not None and not zoned:
-        raise UnfitError("it has a time zone, which would be lost: the times of this column have none")
+        raise UnfitError(
+            "it has a time zone, which would be lost: the times of this column have none"
+        )
     return value
 
 
@@ -310,7 +329,10 @@ def _struct(kind: pa.DataType, json: bool) -> Convert:
 
 
 def _map(kind: pa.DataType, json: bool) -> Convert:
-    keys, items = _or_none(_converter(kind.key_type, json)), _or_none(_converter(kind.item_type, json))
+    keys, items = (
+        _or_none(_converter(kind.key_type, json)),
+        _or_none(_converter(kind.item_type, json)),
+    )
 
     def convert(value: Any) -> list[tuple[Any, Any]]:
         if not isinstance(value, Mapping | list | tuple):
@@ -333,7 +355,9 @@ _PLAIN: tuple[tuple[Callable[[pa.DataType], bool], frozenset[type]], ...] = (
     (pa.types.is_duration, frozenset({timedelta, _NONE})),
     (pa.types.is_null, frozenset({_NONE})),
 )
-_NESTED: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType, bool], Convert]], ...] = (
+_NESTED: tuple[
+    tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType, bool], Convert]], ...
+] = (
     (pa.types.is_map, _map),
     (pa.types.is_list, _list),
     (pa.types.is_struct, _struct),
@@ -372,7 +396,9 @@ def exact_cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
         positions = pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(array.run_ends, numbered))
         return exact_cast(array.values, kind).take(positions.slice(array.offset, len(array)))
     if pa.types.is_struct(source) and pa.types.is_struct(kind) and _names(source) == _names(kind):
-        fields = [exact_cast(part, field.type) for part, field in zip(array.flatten(), kind, strict=True)]
+        fields = [
+            exact_cast(part, field.type) for part, field in zip(array.flatten(), kind, strict=True)
+        ]
         return pa.StructArray.from_arrays(fields, fields=list(kind), mask=array.is_null())
     if pa.types.is_map(source) and pa.types.is_map(kind):
         return _cast_map(array, kind)
@@ -415,7 +441,11 @@ def _cast_map(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def _cast_leaf(array: pa.Array, kind: pa.DataType) -> pa.Array:
     found = pc.cast(array, kind, safe=True)
-    if pa.types.is_floating(kind) and pa.types.is_floating(array.type) and kind.bit_width < array.type.bit_width:
+    if (
+        pa.types.is_floating(kind)
+        and pa.types.is_floating(array.type)
+        and kind.bit_width < array.type.bit_width
+    ):
         before, after = (pc.sum(pc.is_inf(part)).as_py() or 0 for part in (array, found))
         if after != before:
             raise pa.ArrowInvalid(f"a number is too large for {kind}")

@@ -1,4 +1,5 @@
-"""Values computed from a row, as `UPDATE ... SET column = ...` writes them: SQL text, evaluated by Arrow's kernels.
+"""Values computed from a row, as `UPDATE ... SET column = ...` writes them: SQL text, evaluated by
+Arrow's kernels.
 
     sum     := product ((+ | - | ||) product)*
     product := unary ((* | / | %) unary)*
@@ -6,7 +7,8 @@
     value   := literal | column | ( sum ) | function(sum, ...) | CAST(sum AS type)
              | CASE WHEN condition THEN sum ... [ELSE sum] END
 
-Conditions are those of a predicate. Null in, null out, as everywhere in SQL; `/` of whole numbers is a division of doubles.
+Conditions are those of a predicate. Null in, null out, as everywhere in SQL; `/` of whole numbers
+is a division of doubles.
 """
 
 from __future__ import annotations
@@ -40,7 +42,10 @@ def _concat(*values: Any) -> Any:
 
 def _substring(text: Any, start: Any, length: Any = None) -> Any:
     """Return a substring. The first character has number 1; a negative start counts from the end."""
-    first, count = _constant(start, "substring"), None if length is None else _constant(length, "substring")
+    first, count = (
+        _constant(start, "substring"),
+        None if length is None else _constant(length, "substring"),
+    )
     begin = first - 1 if first > 0 else first
     if count is None or (begin < 0 and begin + count >= 0):
         stop = None
@@ -56,11 +61,17 @@ def _constant(value: Any, name: str) -> int:
 
 
 def _round(value: Any, digits: Any = None) -> Any:
-    return pc.round(value, 0 if digits is None else _constant(digits, "round"), round_mode="half_towards_infinity")
+    return pc.round(
+        value,
+        0 if digits is None else _constant(digits, "round"),
+        round_mode="half_towards_infinity",
+    )
 
 
 def _null_if(value: Any, other: Any) -> Any:
-    return pc.if_else(pc.fill_null(pc.equal(value, other), False), pa.scalar(None, value.type), value)
+    return pc.if_else(
+        pc.fill_null(pc.equal(value, other), False), pa.scalar(None, value.type), value
+    )
 
 
 FUNCTIONS: Mapping[str, tuple[Callable[..., Any], int, int]] = {
@@ -74,7 +85,9 @@ FUNCTIONS: Mapping[str, tuple[Callable[..., Any], int, int]] = {
     "ltrim": (pc.utf8_ltrim_whitespace, 1, 1),
     "nullif": (_null_if, 2, 2),
     "replace": (
-        lambda text, old, new: pc.replace_substring(text, pattern=str(old.as_py()), replacement=str(new.as_py())),
+        lambda text, old, new: pc.replace_substring(
+            text, pattern=str(old.as_py()), replacement=str(new.as_py())
+        ),
         3,
         3,
     ),
@@ -105,12 +118,15 @@ def assignment(value: Any, column: str, schema: pa.Schema) -> Compute:
             found = compute(rows)
             if isinstance(found, pa.Scalar):
                 found = pa.repeat(exact_scalar(found, field.type), rows.num_rows)
-            parts = [found] if isinstance(found, pa.Array) else found.chunks
+            if isinstance(found, pa.Array):
+                parts = [found]
+            else:
+                parts = found.chunks
             return pa.chunked_array([exact_cast(part, field.type) for part in parts], field.type)
         except (*UNFIT, NotImplementedError) as error:
             raise InvalidInputError(
                 f"Column {column!r} cannot be set to {value!r}: {error}.",
-                hint=f"It is {field.type}. A text is an expression of SQL: a literal in it stands in quotes, as in \"'x'\".",
+                hint=f"It is {field.type}. A text is an expression of SQL: a literal in it is quoted, as in \"'x'\".",
                 column=column,
             ) from error
 
@@ -132,13 +148,20 @@ class _ArrowValue:
 
 def _literal(value: Any, field: pa.Field) -> Compute:
     try:
-        if isinstance(value, pa.Scalar) and normalize(pa.schema([field.with_type(value.type)])).types == [field.type]:
+        if isinstance(value, pa.Scalar) and normalize(
+            pa.schema([field.with_type(value.type)])
+        ).types == [field.type]:
             scalar = exact_scalar(value, field.type)
         else:
-            plain = value.as_py() if isinstance(value, pa.Scalar) else value
+            if isinstance(value, pa.Scalar):
+                plain = value.as_py()
+            else:
+                plain = value
             scalar = array_of([plain], field.type)[0]
     except (*UNFIT, NotImplementedError) as error:
-        message = f"Column {field.name!r}, which is {field.type}, cannot be set to {value!r}: {error}."
+        message = (
+            f"Column {field.name!r}, which is {field.type}, cannot be set to {value!r}: {error}."
+        )
         raise InvalidInputError(message, column=field.name) from error
     return lambda _: scalar
 
@@ -161,19 +184,28 @@ class _Expression(Cursor):
 
     def complete(self) -> Compute:
         if self.token.kind == "end":
-            self.fail("a value", hint="A text is an expression of SQL; an empty text is written \"''\".")
+            self.fail(
+                "a value", hint="A text is an expression of SQL; an empty text is written \"''\"."
+            )
         value = self.sum()
         if self.token.kind != "end":
-            self.fail("the end, or an operator", hint="A text value stands in quotes within the expression: \"'x y'\".")
+            self.fail(
+                "the end, or an operator",
+                hint="Quote a text value within the expression: \"'x y'\".",
+            )
         return value
 
     def sum(self) -> Compute:
-        return self._chain(self.product, {"+": pc.add_checked, "-": pc.subtract_checked, "||": _concat})
+        return self._chain(
+            self.product, {"+": pc.add_checked, "-": pc.subtract_checked, "||": _concat}
+        )
 
     def product(self) -> Compute:
         return self._chain(self.unary, {"*": pc.multiply_checked, "/": _divide, "%": _remainder})
 
-    def _chain(self, part: Callable[[], Compute], operators: Mapping[str, Callable[[Any, Any], Any]]) -> Compute:
+    def _chain(
+        self, part: Callable[[], Compute], operators: Mapping[str, Callable[[Any, Any], Any]]
+    ) -> Compute:
         value = part()
         while self.token.is_sign(*operators):
             value = _apply(operators[self.advance().value], (value, part()))
@@ -195,7 +227,9 @@ class _Expression(Cursor):
         if token.kind in ("string", "bytes", "number"):
             scalar = _constant_scalar(self.advance().value)
             return lambda _: scalar
-        if token.kind == "quoted" or (token.kind == "name" and not self.tokens[self.index + 1].is_sign("(")):
+        if token.kind == "quoted" or (
+            token.kind == "name" and not self.tokens[self.index + 1].is_sign("(")
+        ):
             return self.parse_name()
         if token.kind != "name":
             self.fail("a value")
@@ -208,7 +242,9 @@ class _Expression(Cursor):
         word = token.value.upper() if token.kind == "name" else ""
         if word in ("TRUE", "FALSE", "NULL"):
             self.advance()
-            scalar = pa.scalar({"TRUE": True, "FALSE": False}.get(word), None if word == "NULL" else pa.bool_())
+            scalar = pa.scalar(
+                {"TRUE": True, "FALSE": False}.get(word), None if word == "NULL" else pa.bool_()
+            )
             return lambda _: scalar
         if word == "CASE":
             return self.case()
@@ -219,9 +255,12 @@ class _Expression(Cursor):
 
     def call(self) -> Compute:
         token = self.advance()
-        name = {"substr": "substring", "char_length": "length", "ucase": "upper", "lcase": "lower"}.get(
-            token.value.lower(), token.value.lower()
-        )
+        name = {
+            "substr": "substring",
+            "char_length": "length",
+            "ucase": "upper",
+            "lcase": "lower",
+        }.get(token.value.lower(), token.value.lower())
         if name not in FUNCTIONS:
             hint = nearest(name, list(FUNCTIONS)) or f"Known functions: {', '.join(FUNCTIONS)}."
             self.refuse(token, f"there is no function {token.value!r}", hint=hint)
@@ -234,7 +273,8 @@ class _Expression(Cursor):
         self.expect(")", "',' or ')'")
         if not least <= len(values) <= most:
             self.refuse(
-                token, f"{name} takes {least if least == most else f'{least} to {most}'} values, not {len(values)}"
+                token,
+                f"{name} takes {least if least == most else f'{least} to {most}'} values, not {len(values)}",
             )
         return _apply(function, values)
 
@@ -284,13 +324,21 @@ class _Expression(Cursor):
         self.advance()
 
 
-_SPELLINGS = {"int": "integer", "bigint": "long", "smallint": "short", "tinyint": "byte", "real": "float"}
+_SPELLINGS = {
+    "int": "integer",
+    "bigint": "long",
+    "smallint": "short",
+    "tinyint": "byte",
+    "real": "float",
+}
 
 
 def _type(text: str) -> pa.DataType:
     """Return a type by its SQL name."""
     name = "".join(text.lower().split())
-    return field_from_json({"name": "x", "type": _SPELLINGS.get(name, name), "nullable": True, "metadata": {}}).type
+    return field_from_json(
+        {"name": "x", "type": _SPELLINGS.get(name, name), "nullable": True, "metadata": {}}
+    ).type
 
 
 def _cast(value: Any, kind: pa.DataType) -> Any:

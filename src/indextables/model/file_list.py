@@ -74,8 +74,12 @@ def from_actions(actions: Sequence[AddAction]) -> pa.Table:
     """Return the file list of these actions, in order."""
     if not actions:
         return empty_file_list()
-    values = dict(zip(_ACTION_FIELDS, zip(*map(msgspec.structs.astuple, actions), strict=True), strict=True))
-    return pa.table([_array(field, values[field.name]) for field in FILE_SCHEMA], schema=FILE_SCHEMA)
+    values = dict(
+        zip(_ACTION_FIELDS, zip(*map(msgspec.structs.astuple, actions), strict=True), strict=True)
+    )
+    return pa.table(
+        [_array(field, values[field.name]) for field in FILE_SCHEMA], schema=FILE_SCHEMA
+    )
 
 
 def _array(field: pa.Field, values: Sequence[Any]) -> pa.Array:
@@ -107,7 +111,9 @@ def to_actions(files: pa.Table) -> list[AddAction]:
 
 def _add_actions(columns: dict[str, list[Any]]) -> list[AddAction]:
     if "unknown" in columns:
-        columns["unknown"] = [msgspec.json.decode(text) if text else {} for text in columns["unknown"]]
+        columns["unknown"] = [
+            msgspec.json.decode(text) if text else {} for text in columns["unknown"]
+        ]
     if not columns:
         return []
     for name in ("data_change", "has_footer_offsets", "modification_time"):
@@ -116,9 +122,9 @@ def _add_actions(columns: dict[str, list[Any]]) -> list[AddAction]:
     return _action_maker(tuple(columns))(zip(*columns.values(), strict=True))
 
 
-# A keyword call whose keywords stand in the code takes a third of the time of one that unpacks a dictionary for each file,
-# and a dictionary whose keys do takes half: 100,000 files are 300,000 dictionaries. The texts below hold names of this
-# module alone, never a value of a file.
+# A keyword call whose keywords stand in the code takes a third of the time of one that unpacks a
+# dictionary for each file, and a dictionary whose keys do takes half: 100,000 files are 300,000
+# dictionaries. The texts below hold names of this module alone, never a value of a file.
 
 
 @lru_cache(maxsize=256)
@@ -126,7 +132,9 @@ def _action_maker(names: tuple[str, ...]) -> Callable[[Iterable[tuple[Any, ...]]
     """Return a constructor of actions from rows of these columns."""
     keywords = ", ".join(f"{name}={name}" for name in names)
     code = f"lambda rows: [AddAction({keywords}) for {', '.join(names)}, in rows]"
-    make: Callable[[Iterable[tuple[Any, ...]]], list[AddAction]] = eval(code, {"AddAction": AddAction})
+    make: Callable[[Iterable[tuple[Any, ...]]], list[AddAction]] = eval(
+        code, {"AddAction": AddAction}
+    )
     return make
 
 
@@ -188,7 +196,11 @@ def _maps(array: pa.Array) -> list[Any]:
     values = _texts(array.items.slice(first, last - first))
     names, codes = keys.dictionary.to_pylist(), keys.indices.to_numpy()
     width = (last - first) // len(array) if len(array) else 0
-    if width and (np.diff(offsets) == width).all() and (codes.reshape(-1, width) == codes[:width]).all():
+    if (
+        width
+        and (np.diff(offsets) == width).all()
+        and (codes.reshape(-1, width) == codes[:width]).all()
+    ):
         shared = [names[code] for code in codes[:width]]
         rows = zip(*[iter(values)] * width, strict=True)
         if width <= _WIDEST:
@@ -203,7 +215,10 @@ def _maps(array: pa.Array) -> list[Any]:
 def _with_nulls(array: pa.Array, values: list[Any]) -> list[Any]:
     if array.null_count == 0:
         return values
-    return [value if ok else None for value, ok in zip(values, array.is_valid().to_pylist(), strict=True)]
+    return [
+        value if ok else None
+        for value, ok in zip(values, array.is_valid().to_pylist(), strict=True)
+    ]
 
 
 def _map_array(values: Sequence[Mapping[str, str | None] | None], kind: pa.DataType) -> pa.Array:
@@ -226,5 +241,7 @@ def _offsets(values: Sequence[Sequence[Any] | Mapping[str, Any] | None]) -> pa.A
     if len(lists) == len(values):
         return pa.array(list(accumulate(map(len, lists), initial=0)), pa.int32())
     ends = list(accumulate((len(v) if v else 0 for v in values), initial=0))
-    starts: list[int | None] = [None if v is None else s for v, s in zip(values, ends, strict=False)]
+    starts: list[int | None] = [
+        None if v is None else s for v, s in zip(values, ends, strict=False)
+    ]
     return pa.array([*starts, ends[-1]], pa.int32())

@@ -41,7 +41,9 @@ CHAINS = "analyzerChains"
 CODE_NAMES = "codeNames"
 """Splits may have names in code tokenized by the chain `code2`. Set with the first such split."""
 CODE_SPELLINGS = "codeSpellings"
-"""Splits may also hold the lower-case spellings of names, as the chain `code3` does. A table names it likewise."""
+"""Splits may also hold the lower-case spellings of names, as the chain `code3` does. A table names
+it likewise.
+"""
 EXACT_FIELDS = "exactFields"
 """Splits may have a field with whole values or hashes. Set with the first such split."""
 DELETION_VECTORS = "deletionVectors"
@@ -97,8 +99,12 @@ def _check(version: int, features: tuple[str, ...] | None, verb: str, path: str)
         raise UnsupportedError(message, path=path, needed=version, supported=SUPPORTED_VERSION)
     missing = sorted(set(features or ()) - _KNOWN_FEATURES)
     if missing:
-        message = f"{path} needs {role} features that this release does not have: {', '.join(missing)}."
-        raise UnsupportedError(message, path=path, needed=missing, supported=sorted(_KNOWN_FEATURES))
+        message = (
+            f"{path} needs {role} features that this release does not have: {', '.join(missing)}."
+        )
+        raise UnsupportedError(
+            message, path=path, needed=missing, supported=sorted(_KNOWN_FEATURES)
+        )
 
 
 def state_protocol_version(protocol: ProtocolAction) -> int:
@@ -165,7 +171,10 @@ def with_mapping(protocol: ProtocolAction, doc_mapping_json: str) -> ProtocolAct
     if known.issuperset(features):
         return protocol
     return raise_protocol(
-        protocol, min_reader_version=FEATURES_SINCE, min_writer_version=FEATURES_SINCE, features=features
+        protocol,
+        min_reader_version=FEATURES_SINCE,
+        min_writer_version=FEATURES_SINCE,
+        features=features,
     )
 
 
@@ -197,7 +206,11 @@ def with_tags(protocol: ProtocolAction) -> ProtocolAction:
 
 
 def raise_protocol(
-    current: ProtocolAction, *, min_reader_version: int, min_writer_version: int, features: tuple[str, ...] = ()
+    current: ProtocolAction,
+    *,
+    min_reader_version: int,
+    min_writer_version: int,
+    features: tuple[str, ...] = (),
 ) -> ProtocolAction:
     """Return the protocol raised to at least these versions and features."""
     if max(min_reader_version, min_writer_version) > SUPPORTED_VERSION:
@@ -209,14 +222,20 @@ def raise_protocol(
     unknown = sorted(set(features) - _KNOWN_FEATURES)
     if unknown:
         names = ", ".join(sorted(_KNOWN_FEATURES))
-        raise InvalidInputError(f"Unknown protocol features: {', '.join(unknown)}.", hint=f"Known: {names}.")
+        raise InvalidInputError(
+            f"Unknown protocol features: {', '.join(unknown)}.", hint=f"Known: {names}."
+        )
     reader = max(current.min_reader_version, min_reader_version)
     writer = max(current.min_writer_version, min_writer_version)
     return ProtocolAction(
         min_reader_version=reader,
         min_writer_version=writer,
-        reader_features=_union(current.reader_features, features) if reader >= FEATURES_SINCE else None,
-        writer_features=_union(current.writer_features, features) if writer >= FEATURES_SINCE else None,
+        reader_features=_union(current.reader_features, features)
+        if reader >= FEATURES_SINCE
+        else None,
+        writer_features=_union(current.writer_features, features)
+        if writer >= FEATURES_SINCE
+        else None,
         unknown=current.unknown,
     )
 
@@ -227,7 +246,14 @@ def _union(current: tuple[str, ...] | None, more: tuple[str, ...]) -> tuple[str,
 
 
 _FEATURES_BY_VERSION = {
-    2: {"checkpoints", "conditionalWrites", "extendedMetadata", "footerOffsets", "skippedFiles", "tantivy4java"},
+    2: {
+        "checkpoints",
+        "conditionalWrites",
+        "extendedMetadata",
+        "footerOffsets",
+        "skippedFiles",
+        "tantivy4java",
+    },
     3: {"multiPartCheckpoint", "schemaDeduplication"},
 }
 """Features that came with a protocol version; all others are newer."""
@@ -237,7 +263,12 @@ _LEFT_BEHIND = frozenset({AVRO_STATE, "multiPartCheckpoint", "schemaDeduplicatio
 
 def newer_than(protocol: ProtocolAction, version: int, *, files: int) -> list[str]:
     """Return the features in use that readers and writers of an older version do not know."""
-    known = {feature for since, features in _FEATURES_BY_VERSION.items() if since <= version for feature in features}
+    known = {
+        feature
+        for since, features in _FEATURES_BY_VERSION.items()
+        if since <= version
+        for feature in features
+    }
     named = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
     unused = {PARQUET_SPLITS} if not files else set()
     return sorted(named - known - _LEFT_BEHIND - unused)
@@ -245,7 +276,12 @@ def newer_than(protocol: ProtocolAction, version: int, *, files: int) -> list[st
 
 def lower_protocol(protocol: ProtocolAction, version: int) -> ProtocolAction:
     """Return the protocol lowered to an older version, with the features that it knows."""
-    known = {feature for since, features in _FEATURES_BY_VERSION.items() if since <= version for feature in features}
+    known = {
+        feature
+        for since, features in _FEATURES_BY_VERSION.items()
+        if since <= version
+        for feature in features
+    }
 
     def of(features: tuple[str, ...] | None) -> tuple[str, ...] | None:
         if version >= FEATURES_SINCE:

@@ -15,7 +15,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from indextables.model.column_ranges import ColumnRange, FileRanges, Mask, Ranges, can_fail, can_pass, consistent
+from indextables.model.column_ranges import (
+    ColumnRange,
+    FileRanges,
+    Mask,
+    Ranges,
+    can_fail,
+    can_pass,
+    consistent,
+)
 from indextables.model.predicate.tree import (
     And,
     Column,
@@ -31,14 +39,25 @@ from indextables.model.predicate.tree import (
 )
 from indextables.model.values import NULL_PARTITION, decode_values, is_doubtful
 
-PRUNING_COLUMNS = ["partition_values", "min_values", "max_values", "num_records", "deleted_records", "stats"]
+PRUNING_COLUMNS = [
+    "partition_values",
+    "min_values",
+    "max_values",
+    "num_records",
+    "deleted_records",
+    "stats",
+]
 """Columns of a file list that pruning uses."""
 
 Bounds = tuple[str | None, str | None]
 
 
 def may_match(
-    bound: Predicate, files: pa.Table, *, partition_columns: Sequence[str] = (), statistics: bool = True
+    bound: Predicate,
+    files: pa.Table,
+    *,
+    partition_columns: Sequence[str] = (),
+    statistics: bool = True,
 ) -> pa.BooleanArray:
     """Return which files must be read: FALSE only if no row can match. Without statistics only
     partition values count.
@@ -61,7 +80,9 @@ def ranges_may_match(bound: Predicate, ranges: Ranges) -> Mask:
     return _Possible(ranges, nulls=False).true(bound)
 
 
-def all_match(bound: Predicate, files: pa.Table, *, partition_columns: Sequence[str] = ()) -> pa.BooleanArray:
+def all_match(
+    bound: Predicate, files: pa.Table, *, partition_columns: Sequence[str] = ()
+) -> pa.BooleanArray:
     """Return which files match with every row; FALSE if uncertain."""
     candidates = may_match(bound, files, partition_columns=partition_columns)
     left = files.select(PRUNING_COLUMNS)
@@ -101,7 +122,9 @@ def manifests_may_match(
 
 
 class _ManifestRanges:
-    """The ranges of partition columns over manifests. A manifest can always list files without a value."""
+    """The ranges of partition columns over manifests. A manifest can always list files without a
+    value.
+    """
 
     def __init__(self, bounds: Mapping[str, Sequence[Bounds]], count: int, typed: bool) -> None:
         self.count = count
@@ -110,7 +133,10 @@ class _ManifestRanges:
 
     def range_of(self, column: Column, *, nulls: bool) -> ColumnRange:  # noqa: ARG002
         nothing = ColumnRange.unknown(column, self.count)
-        pairs = self._bounds.get(column.name) if len(column.path) == 1 else None
+        if len(column.path) == 1:
+            pairs = self._bounds.get(column.name)
+        else:
+            pairs = None
         if pairs is None:
             return nothing
         if not self._typed:
@@ -126,8 +152,8 @@ def _certain_bounds(pair: Bounds, arrow: pa.DataType) -> Bounds:
     if low is None or high is None:
         return None, None
     if pa.types.is_string(arrow):
-        # Such writers escape values, and compare them escaped: only where all are one is it the one that is meant.
-        # Empty texts may have been left out of the bounds.
+        # Such writers escape values, and compare them escaped: only where all are one is it the one
+        # that is meant. Empty texts may have been left out of the bounds.
         return None, high if low == high and not is_doubtful(high) else None
     agrees = pa.types.is_date(arrow) or (low == high and not pa.types.is_floating(arrow))
     if agrees:
@@ -158,7 +184,9 @@ class _Possible:
         if isinstance(tree, And | Or):
             decides = not isinstance(tree, And)
             nulls = [self.null(c) for c in tree.children]
-            open_ = [n | self._decide(c, not decides) for n, c in zip(nulls, tree.children, strict=True)]
+            open_ = [
+                n | self._decide(c, not decides) for n, c in zip(nulls, tree.children, strict=True)
+            ]
             return _any(nulls) & _every(open_)
         if isinstance(tree, Not):
             return self.null(tree.child)
@@ -184,7 +212,9 @@ class _Possible:
             return column_range.can_value
         assert isinstance(tree, ColumnTest)
         column_range = self._range(tree.column, nulls=self._nulls)
-        return (can_pass(tree, column_range) if outcome else can_fail(tree, column_range)) & column_range.can_value
+        return (
+            can_pass(tree, column_range) if outcome else can_fail(tree, column_range)
+        ) & column_range.can_value
 
     def _everywhere(self, holds: bool) -> Mask:
         return np.full(self._ranges.count, holds)

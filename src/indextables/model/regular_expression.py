@@ -1,15 +1,18 @@
-"""Regular expressions with one meaning wherever they are matched: in Tantivy's term dictionary, in Arrow, in Spark.
+"""Regular expressions with one meaning wherever they are matched: in Tantivy's term dictionary, in
+Arrow, in Spark.
 
-Each of those has a syntax of its own, and the same sign may mean another thing there (`\\d`, `.`, `$`). So an expression
-is read here, what all of them can do is kept as a tree, and the tree is written out for each without any sign whose
-meaning differs. What cannot be written out (look-around, back references) is refused with its place.
+Each of those has a syntax of its own, and the same sign may mean another thing there (`\\d`, `.`,
+`$`). So an expression is read here, what all of them can do is kept as a tree, and the tree is
+written out for each without any sign whose meaning differs. What cannot be written out
+(look-around, back references) is refused with its place.
 
-    a . [a-z] [^,] \\d \\w \\s \\. \\t \\x41 \\u00e9      one character
-    ab  a|b  (ab)  (?:ab)  a*  a+  a?  a{2,5}         sequences, choices, groups, repetitions
-    ^ $ \\b                                           places in a value, where an expression is looked for inside it
-    (?i)                                             at the start: upper and lower case are the same
+    a . [a-z] [^,] \\d \\w \\s \\. \\t \\x41 \\u00e9      one character ab  a|b  (ab)  (?:ab)  a*
+    a+  a?  a{2,5}         sequences, choices, groups, repetitions ^ $ \\b
+    places in a value, where an expression is looked for inside it (?i)
+    at the start: upper and lower case are the same
 
-Java's meaning throughout, which is Spark's: `\\d`, `\\w` and `\\s` are ASCII; `.` is no line end where a value is searched.
+Java's meaning throughout, which is Spark's: `\\d`, `\\w` and `\\s` are ASCII; `.` is no line end
+where a value is searched.
 """
 
 from __future__ import annotations
@@ -34,7 +37,15 @@ _SPACE = ((0x09, 0x0D), (0x20, 0x20))
 _CLASSES = {"d": _DIGITS, "w": _WORD, "s": _SPACE}
 _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\a", "e": "\x1b"}
 _END_OF_VALUE = r"(?:\r\n|[\n\r\x{85}\x{2028}\x{2029}])?\z"
-_PLACES = {"^": r"\A", "$": _END_OF_VALUE, "A": r"\A", "z": r"\z", "Z": _END_OF_VALUE, "b": r"\b", "B": r"\B"}
+_PLACES = {
+    "^": r"\A",
+    "$": _END_OF_VALUE,
+    "A": r"\A",
+    "z": r"\z",
+    "Z": _END_OF_VALUE,
+    "b": r"\b",
+    "B": r"\B",
+}
 
 Span = tuple[int, int]
 
@@ -123,7 +134,9 @@ class RegularExpression(Struct, frozen=True):
 
 
 @lru_cache(maxsize=1_000)
-def regular_expression(text: str, *, ignore_case: bool = False, whole: bool = False) -> RegularExpression:
+def regular_expression(
+    text: str, *, ignore_case: bool = False, whole: bool = False
+) -> RegularExpression:
     """Parse an expression. Raises RegexFaultError with the position."""
     start = 4 if text.startswith("(?i)") else 0
     if len(text) > MAX_LENGTH:
@@ -219,7 +232,8 @@ class _RegexReader:
         if (sign in "^A" and at == 0) or (sign in "$zZ" and self.at == len(self.text)):
             return None
         raise self.fail(
-            f"{sign if sign in '^$' else chr(92) + sign} means a place, and whole terms are compared here", at
+            f"{sign if sign in '^$' else chr(92) + sign} means a place, and whole terms are compared here",
+            at,
         )
 
     def escape(self, at: int) -> RegexNode | None:
@@ -243,7 +257,9 @@ class _RegexReader:
         if c and c in _CONTROLS:
             return _span(ord(_CONTROLS[c]))
         if not c or (c.isascii() and c.isalnum()):
-            raise self.fail(f"\\{c} has no meaning here" if c else "A backslash at the end escapes nothing", at)
+            raise self.fail(
+                f"\\{c} has no meaning here" if c else "A backslash at the end escapes nothing", at
+            )
         return _span(ord(c))
 
     def code_point(self, kind: str, at: int) -> int:
@@ -284,7 +300,13 @@ class _RegexReader:
         at = self.at
         self.at += 1
         high = self.class_character(opening)
-        if len(low) > 1 or len(high) > 1 or low[0][0] != low[0][1] or high[0][0] != high[0][1] or low > high:
+        if (
+            len(low) > 1
+            or len(high) > 1
+            or low[0][0] != low[0][1]
+            or high[0][0] != high[0][1]
+            or low > high
+        ):
             raise self.fail("A range in a class goes from one character to a later one", at)
         return ((low[0][0], high[0][0]),)
 
@@ -317,7 +339,11 @@ class _RegexReader:
         end = self.text.find("}", self.at)
         low, comma, high = self.text[self.at : max(end, self.at)].partition(",")
         self.at = end + 1
-        digits = low.isdecimal() and low.isascii() and (high == "" or (high.isdecimal() and high.isascii()))
+        digits = (
+            low.isdecimal()
+            and low.isascii()
+            and (high == "" or (high.isdecimal() and high.isascii()))
+        )
         least = int(low) if digits and len(low) < 6 else MAX_REPEAT + 1
         if not comma:
             most = least
@@ -338,9 +364,14 @@ def _fold_case(spans: tuple[Span, ...], *, ascii_only: bool) -> tuple[Span, ...]
     """Return the characters in both cases. A large range beyond ASCII is assumed to contain both."""
     found = list(spans)
     for low, high in spans:
-        last = min(high, 0x7F) if ascii_only or high - low > _MANY else high
+        if ascii_only or high - low > _MANY:
+            last = min(high, 0x7F)
+        else:
+            last = high
         for code in range(low, last + 1):
-            found += [(ord(c), ord(c)) for c in (chr(code).lower(), chr(code).upper()) if len(c) == 1]
+            found += [
+                (ord(c), ord(c)) for c in (chr(code).lower(), chr(code).upper()) if len(c) == 1
+            ]
     if ascii_only:
         found = [(low, high) for low, high in found if (low, high) in spans or high < 0x80]
     return _join_spans(found)

@@ -67,7 +67,9 @@ class Report(Struct, frozen=True):
         return "".join(parts)
 
     def _fields(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__struct_fields__ if name not in self.hidden}
+        return {
+            name: getattr(self, name) for name in self.__struct_fields__ if name not in self.hidden
+        }
 
 
 def plain(value: Any) -> Any:
@@ -111,19 +113,24 @@ def text_table(rows: Sequence[Mapping[str, Any]]) -> str:
     right = [all(_is_number(row.get(name)) for row in rows) for name in names]
 
     def line(texts: Sequence[str]) -> str:
-        placed = (t.rjust(w) if r else t.ljust(w) for t, w, r in zip(texts, widths, right, strict=True))
+        placed = (
+            t.rjust(w) if r else t.ljust(w) for t, w, r in zip(texts, widths, right, strict=True)
+        )
         return "  ".join(placed).rstrip()
 
     return "\n".join([line(names), line(["-" * width for width in widths]), *map(line, cells)])
 
 
-def html_table(rows: Sequence[Mapping[str, Any]], *, markup: Mapping[str, Callable[[Any], str]] | None = None) -> str:
+def html_table(
+    rows: Sequence[Mapping[str, Any]], *, markup: Mapping[str, Callable[[Any], str]] | None = None
+) -> str:
     """Format rows as an HTML table. `markup` renders some columns; everything else is escaped."""
     names = list(rows[0]) if rows else []
     renderers = markup or {}
     head = "".join(f"<th>{escape(name)}</th>" for name in names)
     body = "".join(
-        "<tr>" + "".join(f"<td>{_cell(row.get(n), renderers.get(n))}</td>" for n in names) + "</tr>" for row in rows
+        "<tr>" + "".join(f"<td>{_cell(row.get(n), renderers.get(n))}</td>" for n in names) + "</tr>"
+        for row in rows
     )
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 

@@ -59,7 +59,12 @@ class LogInventory(Struct, frozen=True):
             for checkpoint in (*self.states.values(), *self.legacy_checkpoints.values())
             for file in checkpoint.files
         )
-        files = (*self.versions.values(), *self.manifests.values(), *self.parts.values(), *checkpoint_files)
+        files = (
+            *self.versions.values(),
+            *self.manifests.values(),
+            *self.parts.values(),
+            *checkpoint_files,
+        )
         return {file.path: file for file in files}
 
     def without(self, damaged: Collection[int]) -> LogInventory:
@@ -67,7 +72,8 @@ class LogInventory(Struct, frozen=True):
         if not damaged:
             return self
         states = {
-            v: replace(checkpoint, names=None) if v in damaged else checkpoint for v, checkpoint in self.states.items()
+            v: replace(checkpoint, names=None) if v in damaged else checkpoint
+            for v, checkpoint in self.states.items()
         }
         legacy = {
             v: replace(checkpoint, names=None) if v in damaged else checkpoint
@@ -78,7 +84,11 @@ class LogInventory(Struct, frozen=True):
     def usable(self) -> tuple[list[int], list[int]]:
         """Return the versions of the states, and of older checkpoints, without missing files."""
         states = [v for v, state in self.states.items() if _is_complete(state, self.manifests)]
-        return states, [v for v, checkpoint in self.legacy_checkpoints.items() if _is_complete(checkpoint, self.parts)]
+        return states, [
+            v
+            for v, checkpoint in self.legacy_checkpoints.items()
+            if _is_complete(checkpoint, self.parts)
+        ]
 
 
 class RetentionPolicy(Struct, frozen=True):
@@ -128,7 +138,9 @@ class Expiry(Struct, frozen=True):
     @property
     def covers(self) -> frozenset[int]:
         """Return the checkpoints that the table, or a version that must stay readable, depends on."""
-        ends = frozenset(version for version in (self.anchor, self.start) if version is not None and version >= 0)
+        ends = frozenset(
+            version for version in (self.anchor, self.start) if version is not None and version >= 0
+        )
         return ends | self.own_checkpoints
 
     def only(self, paths: Collection[str]) -> Expiry:
@@ -143,8 +155,8 @@ def find_expired(log: LogInventory, policy: RetentionPolicy, *, now_ms: int) -> 
     if not checkpoints:
         return Expiry(None)
     search = _Search(log, policy, now_ms, anchor=checkpoints[-1])
-    # A tagged version that has a checkpoint needs nothing else. For another one every later version stays too: rule R3
-    # lets no version go that comes after one that stays.
+    # A tagged version that has a checkpoint needs nothing else. For another one every later version
+    # stays too: rule R3 lets no version go that comes after one that stays.
     own = log.tagged.intersection(checkpoints)
     first = min([search.oldest_needed(), *(log.tagged - own)])
     start = max((version for version in checkpoints if version <= first), default=-1)
@@ -155,11 +167,17 @@ def find_expired(log: LogInventory, policy: RetentionPolicy, *, now_ms: int) -> 
         *search.old_versions(start),
         *_expired_checkpoints(log.states, gone_states, "state"),
         *_expired_checkpoints(log.legacy_checkpoints, gone_checkpoints, "checkpoint"),
-        *search.find_unnamed(log.legacy_checkpoints, gone_checkpoints, log.parts, "checkpoint part"),
+        *search.find_unnamed(
+            log.legacy_checkpoints, gone_checkpoints, log.parts, "checkpoint part"
+        ),
         *search.find_unnamed(log.states, gone_states, log.manifests, "manifest"),
     ]
     anchor, objects = checkpoints[-1], log.by_path()
-    covering = [found for found in (log.states.get(anchor), log.legacy_checkpoints.get(anchor)) if found is not None]
+    covering = [
+        found
+        for found in (log.states.get(anchor), log.legacy_checkpoints.get(anchor))
+        if found is not None
+    ]
     cover = [file for found in covering for file in found.files]
     cover += [log.versions[anchor]] if anchor in log.versions else []
     return Expiry(
@@ -182,7 +200,9 @@ def _expired_checkpoints(
 ) -> Iterator[ExpiredFile]:
     for version in gone:
         for file in checkpoints[version].files:
-            yield ExpiredFile(file.path, kind, version, file.size, f"{kind} superseded and past its retention")
+            yield ExpiredFile(
+                file.path, kind, version, file.size, f"{kind} superseded and past its retention"
+            )
 
 
 class _Search(Struct, frozen=True):
@@ -209,7 +229,11 @@ class _Search(Struct, frozen=True):
             file = self.log.versions[version]
             if self._older(file, self.policy.log_ms):
                 yield ExpiredFile(
-                    file.path, "version", version, file.size, f"covered by the checkpoint of version {start}"
+                    file.path,
+                    "version",
+                    version,
+                    file.size,
+                    f"covered by the checkpoint of version {start}",
                 )
 
     def old_states(self, retained: set[int]) -> list[int]:
@@ -219,7 +243,11 @@ class _Search(Struct, frozen=True):
         return self._old(self.log.legacy_checkpoints, retained, self.policy.checkpoint_ms)
 
     def find_unnamed(
-        self, checkpoints: Mapping[int, CheckpointFiles], gone: list[int], files: Mapping[str, LogObject], kind: str
+        self,
+        checkpoints: Mapping[int, CheckpointFiles],
+        gone: list[int],
+        files: Mapping[str, LogObject],
+        kind: str,
     ) -> Iterator[ExpiredFile]:
         """Return manifests or parts without a reference from a retained checkpoint. If one of these
         is unreadable, all are kept.
@@ -233,9 +261,17 @@ class _Search(Struct, frozen=True):
             named |= checkpoint.names
         for path in sorted(set(files) - named):
             if self._older(files[path], self.policy.manifest_ms):
-                yield ExpiredFile(path, kind, None, files[path].size, "named by no state or checkpoint that is kept")
+                yield ExpiredFile(
+                    path,
+                    kind,
+                    None,
+                    files[path].size,
+                    "named by no state or checkpoint that is kept",
+                )
 
-    def _old(self, checkpoints: Mapping[int, CheckpointFiles], retained: set[int], limit_ms: int) -> list[int]:
+    def _old(
+        self, checkpoints: Mapping[int, CheckpointFiles], retained: set[int], limit_ms: int
+    ) -> list[int]:
         return sorted(
             version
             for version, checkpoint in checkpoints.items()

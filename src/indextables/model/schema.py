@@ -23,7 +23,13 @@ from typing import Any
 import pyarrow as pa
 from msgspec import Struct
 
-from indextables.errors import CorruptTableError, InvalidInputError, SchemaMismatchError, UnsupportedError, show_value
+from indextables.errors import (
+    CorruptTableError,
+    InvalidInputError,
+    SchemaMismatchError,
+    UnsupportedError,
+    show_value,
+)
 
 MAX_DECIMAL_PRECISION = 38
 METADATA_KEY = b"SPARK::metadata::json"
@@ -59,7 +65,12 @@ _BY_NAME: dict[str, pa.DataType] = {
     "time(6)": pa.time64("ns"),
 }
 _NAMES: dict[pa.DataType, str] = {arrow: name for name, arrow in _BY_NAME.items()}
-_ALIASES = {"null": "void", "timestamp_ltz": "timestamp", "decimal": "decimal(10,0)", "tinyint": "byte"} | {
+_ALIASES = {
+    "null": "void",
+    "timestamp_ltz": "timestamp",
+    "decimal": "decimal(10,0)",
+    "tinyint": "byte",
+} | {
     "smallint": "short",
     "int": "integer",
     "bigint": "long",
@@ -70,7 +81,10 @@ _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)")
 _WIDENED = (
     (re.compile(r"(?:var)?char\(\s*\d+\s*\)"), pa.string()),
     (re.compile(r"string\s+collate\s+\w+"), pa.string()),
-    (re.compile(r"interval (?:day|hour|minute|second)(?: to (?:hour|minute|second))?"), pa.duration("us")),
+    (
+        re.compile(r"interval (?:day|hour|minute|second)(?: to (?:hour|minute|second))?"),
+        pa.duration("us"),
+    ),
     (re.compile(r"time\(\s*\d\s*\)"), pa.time64("ns")),
     (re.compile(r"variant"), _VARIANT),
 )
@@ -85,7 +99,9 @@ def field_from_json(spark: Any, depth: int = 0) -> pa.Field:
     if not isinstance(spark, dict) or not isinstance(spark.get("name"), str) or "type" not in spark:
         raise CorruptTableError(f"Not a field of a Spark schema: {show_value(spark)}.")
     metadata = _arrow_metadata(spark.get("metadata") or {})
-    return _typed_field(spark["name"], spark["type"], spark.get("nullable", True), metadata, depth=depth)
+    return _typed_field(
+        spark["name"], spark["type"], spark.get("nullable", True), metadata, depth=depth
+    )
 
 
 def field_to_json(field: pa.Field) -> dict[str, Any]:
@@ -127,7 +143,9 @@ def _typed_field(
     name: str, spark: Any, nullable: bool, metadata: dict[bytes, bytes] | None = None, *, depth: int
 ) -> pa.Field:
     if not isinstance(nullable, bool):
-        raise CorruptTableError(f"Column {show_value(name)} is nullable or not; {show_value(nullable)} is neither.")
+        raise CorruptTableError(
+            f"Column {show_value(name)} is nullable or not; {show_value(nullable)} is neither."
+        )
     if not _is_text(name):
         raise CorruptTableError(f"A column has a name that is no text: {show_value(name)}.")
     arrow, widened = _type_from_json(spark, name, depth)
@@ -147,7 +165,9 @@ def _type_from_json(spark: Any, name: str, depth: int) -> tuple[pa.DataType, boo
     less precise.
     """
     if depth > MAX_DEPTH:
-        raise CorruptTableError(f"Column {show_value(name)} is nested deeper than {MAX_DEPTH} levels.", column=name)
+        raise CorruptTableError(
+            f"Column {show_value(name)} is nested deeper than {MAX_DEPTH} levels.", column=name
+        )
     depth += 1
     if isinstance(spark, str):
         return _atomic_from_name(spark, name)
@@ -156,16 +176,23 @@ def _type_from_json(spark: Any, name: str, depth: int) -> tuple[pa.DataType, boo
         return pa.struct([field_from_json(f, depth) for f in spark["fields"]]), False
     if kind == "array" and "elementType" in spark:
         return pa.list_(
-            _typed_field("element", spark["elementType"], spark.get("containsNull", True), depth=depth)
+            _typed_field(
+                "element", spark["elementType"], spark.get("containsNull", True), depth=depth
+            )
         ), False
     if kind == "map" and "keyType" in spark and "valueType" in spark:
         key = _typed_field("key", spark["keyType"], False, depth=depth)
         return pa.map_(
-            key, _typed_field("value", spark["valueType"], spark.get("valueContainsNull", True), depth=depth)
+            key,
+            _typed_field(
+                "value", spark["valueType"], spark.get("valueContainsNull", True), depth=depth
+            ),
         ), False
     if kind == "udt" and "sqlType" in spark:
         return _type_from_json(spark["sqlType"], name, depth)[0], True
-    raise CorruptTableError(f"Column {show_value(name)} has a type that is not a Spark type: {show_value(spark)}.")
+    raise CorruptTableError(
+        f"Column {show_value(name)} has a type that is not a Spark type: {show_value(spark)}."
+    )
 
 
 def _atomic_from_name(spark: str, name: str) -> tuple[pa.DataType, bool]:
@@ -175,7 +202,11 @@ def _atomic_from_name(spark: str, name: str) -> tuple[pa.DataType, bool]:
         return atomic, False
     if match := _DECIMAL.fullmatch(_ALIASES.get(word, word)):
         digits, scale = match[1].lstrip("0") or "0", match[2]
-        if len(digits) > 2 or len(scale) > 3 or not 0 <= int(scale) <= int(digits) <= MAX_DECIMAL_PRECISION:
+        if (
+            len(digits) > 2
+            or len(scale) > 3
+            or not 0 <= int(scale) <= int(digits) <= MAX_DECIMAL_PRECISION
+        ):
             raise CorruptTableError(
                 f"Column {show_value(name)} has the type {show_value(spark)}; decimals end at 38 digits."
             )
@@ -201,17 +232,28 @@ def _type_to_json(field: pa.Field) -> Any:
         return f"decimal({arrow.precision},{arrow.scale})"
     if pa.types.is_list(arrow):
         element = arrow.value_field
-        return {"type": "array", "elementType": _type_to_json(element), "containsNull": element.nullable}
+        return {
+            "type": "array",
+            "elementType": _type_to_json(element),
+            "containsNull": element.nullable,
+        }
     if pa.types.is_map(arrow):
         key, value = _type_to_json(arrow.key_field), _type_to_json(arrow.item_field)
-        return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": arrow.item_field.nullable}
+        return {
+            "type": "map",
+            "keyType": key,
+            "valueType": value,
+            "valueContainsNull": arrow.item_field.nullable,
+        }
     if arrow.equals(_VARIANT, check_metadata=True):
         return "variant"
     if pa.types.is_struct(arrow):
         return {"type": "struct", "fields": [field_to_json(f) for f in arrow]}
     name = _NAMES.get(arrow)
     if name is None:
-        raise UnsupportedError(f"Column {field.name!r} has the Arrow type {arrow}, which Spark does not have.")
+        raise UnsupportedError(
+            f"Column {field.name!r} has the Arrow type {arrow}, which Spark does not have."
+        )
     return name
 
 
@@ -252,15 +294,29 @@ def schema_from_json(text: str) -> pa.Schema:
     """Return the Arrow form of a `schemaString`."""
     try:
         spark = json.loads(text)
-        if not isinstance(spark, dict) or spark.get("type") != "struct" or not isinstance(spark.get("fields"), list):
-            raise CorruptTableError(f"The schemaString of the table is not a Spark struct: {text[:200]!r}.")
+        if (
+            not isinstance(spark, dict)
+            or spark.get("type") != "struct"
+            or not isinstance(spark.get("fields"), list)
+        ):
+            raise CorruptTableError(
+                f"The schemaString of the table is not a Spark struct: {text[:200]!r}."
+            )
         schema = pa.schema([field_from_json(f) for f in spark["fields"]])
-    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError, pa.ArrowException) as error:
+    except (
+        ValueError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+        pa.ArrowException,
+    ) as error:
         raise CorruptTableError(f"The schemaString of the table cannot be read: {error}.") from None
     duplicates = [name for name, number in Counter(schema.names).items() if number > 1]
     if duplicates:
         raise CorruptTableError(
-            f"The schemaString of the table has two columns {show_value(duplicates[0])}.", column=duplicates[0]
+            f"The schemaString of the table has two columns {show_value(duplicates[0])}.",
+            column=duplicates[0],
         )
     return schema
 
@@ -276,7 +332,9 @@ def check_schema(schema: pa.Schema) -> None:
     case at any depth.
     """
     if len(schema) == 0:
-        raise InvalidInputError("A table needs at least one column.", hint="Give a schema with columns.")
+        raise InvalidInputError(
+            "A table needs at least one column.", hint="Give a schema with columns."
+        )
     check_reserved(schema.names)
     _check_names(list(schema), ())
 
@@ -292,7 +350,9 @@ def check_storable(new: Iterable[pa.Field]) -> None:
             reason = _why_not_storable(field)
             if reason:
                 raise UnsupportedError(
-                    f"Column {column.name!r} cannot be stored: {reason[0]}.", hint=reason[1], column=column.name
+                    f"Column {column.name!r} cannot be stored: {reason[0]}.",
+                    hint=reason[1],
+                    column=column.name,
                 )
 
 
@@ -302,7 +362,9 @@ def check_without_collation(schema: pa.Schema, partition_columns: Iterable[str])
     """
     for name in partition_columns:
         field = schema.field(name)
-        if "__COLLATIONS" in spark_metadata(field) or _recorded_type(field).startswith("string collate"):
+        if "__COLLATIONS" in spark_metadata(field) or _recorded_type(field).startswith(
+            "string collate"
+        ):
             raise UnsupportedError(
                 f"Column {name!r} cannot be a partition column: its type has a collation.",
                 hint="Declare it STRING, or partition by another column.",
@@ -379,7 +441,9 @@ def check_recorded(schema_json: str, partition_columns: Sequence[str]) -> None:
             what = f"the partition column {show_value(unknown[0])}, which is no column"
         else:
             what = "a partition column twice"
-        raise CorruptTableError(f"The metadata of the table names {what}.", columns=list(partition_columns))
+        raise CorruptTableError(
+            f"The metadata of the table names {what}.", columns=list(partition_columns)
+        )
 
 
 def check_partition_columns(schema: pa.Schema, columns: Sequence[str]) -> tuple[str, ...]:
@@ -389,7 +453,9 @@ def check_partition_columns(schema: pa.Schema, columns: Sequence[str]) -> tuple[
     names = [find_column(schema, name, role="partition column") for name in columns]
     duplicates = sorted({name for name in names if names.count(name) > 1})
     if duplicates:
-        raise InvalidInputError(f"Partition columns are named twice: {_quote_names(duplicates)}.", columns=duplicates)
+        raise InvalidInputError(
+            f"Partition columns are named twice: {_quote_names(duplicates)}.", columns=duplicates
+        )
     for name in names:
         kind = schema.field(name).type
         if not is_partitionable(kind):
@@ -414,7 +480,9 @@ def find_column(schema: pa.Schema, name: str, *, role: str = "column") -> str:
         if candidate.lower() == name.lower():
             return str(candidate)
     raise InvalidInputError(
-        f"There is no {role} {name!r}.", hint=f"The columns are {_quote_names(schema.names)}.", column=name
+        f"There is no {role} {name!r}.",
+        hint=f"The columns are {_quote_names(schema.names)}.",
+        column=name,
     )
 
 
@@ -460,7 +528,10 @@ def _normal_type(arrow: pa.DataType, path: tuple[str, ...]) -> pa.DataType:
     if kinds.is_dictionary(arrow) or kinds.is_run_end_encoded(arrow):
         return _normal_type(arrow.value_type, path)
     if kinds.is_map(arrow):
-        return pa.map_(_normal_field(arrow.key_field, path, "key"), _normal_field(arrow.item_field, path, "value"))
+        return pa.map_(
+            _normal_field(arrow.key_field, path, "key"),
+            _normal_field(arrow.item_field, path, "value"),
+        )
     if hasattr(arrow, "value_field"):
         return pa.list_(_normal_field(arrow.value_field, path, "element"))
     if kinds.is_struct(arrow):
@@ -484,7 +555,10 @@ def _normal_type(arrow: pa.DataType, path: tuple[str, ...]) -> pa.DataType:
 
 
 _NORMAL: dict[pa.DataType, pa.DataType] = {
-    **{same: same for same in (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64())},
+    **{
+        same: same
+        for same in (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64())
+    },
     **{same: same for same in (pa.bool_(), pa.null(), pa.month_day_nano_interval())},
     pa.uint8(): pa.int16(),
     pa.uint16(): pa.int32(),
@@ -494,7 +568,9 @@ _NORMAL: dict[pa.DataType, pa.DataType] = {
     **dict.fromkeys((pa.string(), pa.large_string(), pa.string_view()), pa.string()),
     **dict.fromkeys((pa.binary(), pa.large_binary(), pa.binary_view()), pa.binary()),
     **dict.fromkeys((pa.date32(), pa.date64()), pa.date32()),
-    **dict.fromkeys((pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns")), pa.time64("ns")),
+    **dict.fromkeys(
+        (pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns")), pa.time64("ns")
+    ),
     **dict.fromkeys((pa.duration(unit) for unit in ("s", "ms", "us", "ns")), pa.duration("us")),
 }
 
@@ -508,7 +584,9 @@ def _check_names(fields: Sequence[pa.Field], parents: tuple[str, ...]) -> None:
     by_key: dict[str, str] = {}
     for field in fields:
         if not field.name:
-            raise InvalidInputError(f"A column{_inside(parents)} has no name.", hint="Give every column a name.")
+            raise InvalidInputError(
+                f"A column{_inside(parents)} has no name.", hint="Give every column a name."
+            )
         key = field.name.lower()
         if key in by_key:
             names = [by_key[key], field.name]
@@ -544,7 +622,9 @@ def _quote_names(names: Iterable[str]) -> str:
 
 
 class SchemaDifference(Struct, frozen=True):
-    """One column at which data and table differ. `kind` is missing, extra, type or nullability, seen from the data."""
+    """One column at which data and table differ. `kind` is missing, extra, type or nullability,
+    seen from the data.
+    """
 
     kind: str
     column: str
@@ -568,13 +648,17 @@ def schema_differences(table: pa.Schema, data: pa.Schema) -> tuple[SchemaDiffere
     return tuple(_struct_differences(list(table), list(data), ()))
 
 
-def mismatch(differences: Iterable[SchemaDifference], *, what: str = "The data does") -> SchemaMismatchError:
+def mismatch(
+    differences: Iterable[SchemaDifference], *, what: str = "The data does"
+) -> SchemaMismatchError:
     """Return the error that lists all differences."""
     faults = list(differences)
     return SchemaMismatchError(
         f"{what} not fit the table's schema: {'; '.join(str(d) for d in faults)}.",
         hint=" ".join(dict.fromkeys(_way_out(d) for d in faults)),
-        differences=[{"kind": d.kind, "column": d.column, "table": d.table, "data": d.data} for d in faults],
+        differences=[
+            {"kind": d.kind, "column": d.column, "table": d.table, "data": d.data} for d in faults
+        ],
     )
 
 
@@ -625,24 +709,37 @@ def _struct_differences(
     return differences
 
 
-def _field_differences(table: pa.Field, data: pa.Field, path: tuple[str, ...]) -> list[SchemaDifference]:
+def _field_differences(
+    table: pa.Field, data: pa.Field, path: tuple[str, ...]
+) -> list[SchemaDifference]:
     differences: list[SchemaDifference] = []
     if data.nullable and not table.nullable:
-        differences.append(SchemaDifference("nullability", ".".join(path), type_name(table.type), type_name(data.type)))
+        differences.append(
+            SchemaDifference(
+                "nullability", ".".join(path), type_name(table.type), type_name(data.type)
+            )
+        )
     pairs = _nested_fields(table.type, data.type)
     if pa.types.is_struct(table.type) and pa.types.is_struct(data.type):
         return differences + _struct_differences(list(table.type), list(data.type), path)
     if pairs:
-        return differences + [d for name, a, b in pairs for d in _field_differences(a, b, (*path, name))]
+        return differences + [
+            d for name, a, b in pairs for d in _field_differences(a, b, (*path, name))
+        ]
     if table.type != data.type:
-        differences.append(SchemaDifference("type", ".".join(path), type_name(table.type), type_name(data.type)))
+        differences.append(
+            SchemaDifference("type", ".".join(path), type_name(table.type), type_name(data.type))
+        )
     return differences
 
 
 def _nested_fields(table: pa.DataType, data: pa.DataType) -> list[tuple[str, pa.Field, pa.Field]]:
     """Return the element, or key and value, of two collections of the same kind."""
     if pa.types.is_map(table) and pa.types.is_map(data):
-        return [("key", table.key_field, data.key_field), ("value", table.item_field, data.item_field)]
+        return [
+            ("key", table.key_field, data.key_field),
+            ("value", table.item_field, data.item_field),
+        ]
     if pa.types.is_list(table) and pa.types.is_list(data):
         return [("element", table.value_field, data.value_field)]
     return []
@@ -651,7 +748,9 @@ def _nested_fields(table: pa.DataType, data: pa.DataType) -> list[tuple[str, pa.
 def _merge_fields(table: Sequence[pa.Field], data: Sequence[pa.Field]) -> list[pa.Field]:
     theirs = _by_name(data)
     fields = _by_name(table)
-    merged = [_merge_field(f, theirs[f.name.lower()]) if f.name.lower() in theirs else f for f in table]
+    merged = [
+        _merge_field(f, theirs[f.name.lower()]) if f.name.lower() in theirs else f for f in table
+    ]
     return merged + [f.with_nullable(True) for f in data if f.name.lower() not in fields]
 
 
@@ -660,9 +759,13 @@ def _merge_field(table: pa.Field, data: pa.Field) -> pa.Field:
         return table.with_type(pa.struct(_merge_fields(list(table.type), list(data.type))))
     if pa.types.is_map(table.type):
         key = _merge_field(table.type.key_field, data.type.key_field)
-        return table.with_type(pa.map_(key, _merge_field(table.type.item_field, data.type.item_field)))
+        return table.with_type(
+            pa.map_(key, _merge_field(table.type.item_field, data.type.item_field))
+        )
     if pa.types.is_list(table.type):
-        return table.with_type(pa.list_(_merge_field(table.type.value_field, data.type.value_field)))
+        return table.with_type(
+            pa.list_(_merge_field(table.type.value_field, data.type.value_field))
+        )
     return table
 
 
@@ -673,9 +776,13 @@ def is_readable_as(old: pa.DataType, new: pa.DataType) -> bool:
         return True
     if kinds.is_struct(old) and kinds.is_struct(new):
         both = {field.name for field in old} & {field.name for field in new}
-        return bool(both) and all(is_readable_as(old.field(name).type, new.field(name).type) for name in both)
+        return bool(both) and all(
+            is_readable_as(old.field(name).type, new.field(name).type) for name in both
+        )
     if kinds.is_map(old) and kinds.is_map(new):
-        return is_readable_as(old.key_type, new.key_type) and is_readable_as(old.item_type, new.item_type)
+        return is_readable_as(old.key_type, new.key_type) and is_readable_as(
+            old.item_type, new.item_type
+        )
     if kinds.is_list(old) and kinds.is_list(new):
         return is_readable_as(old.value_type, new.value_type)
     return False

@@ -33,7 +33,9 @@ def schema_hash(doc_mapping_json: str) -> str:
     """Return the hash of a doc mapping: equal for texts that differ only in spacing, key order or
     the order of named items.
     """
-    digest = hashlib.sha256(_canonical_text(doc_mapping_json).encode("utf-8", "surrogatepass")).digest()
+    digest = hashlib.sha256(
+        _canonical_text(doc_mapping_json).encode("utf-8", "surrogatepass")
+    ).digest()
     return base64.urlsafe_b64encode(digest).decode().rstrip("=")[:HASH_LENGTH]
 
 
@@ -48,7 +50,9 @@ def _canonical(value: Any) -> Any:
     if not isinstance(value, list):
         return value
     items = [_canonical(item) for item in value]
-    if items and all(isinstance(item, dict) and isinstance(item.get("name"), str) for item in items):
+    if items and all(
+        isinstance(item, dict) and isinstance(item.get("name"), str) for item in items
+    ):
         return sorted(items, key=lambda item: str(item["name"]))
     return items
 
@@ -60,7 +64,9 @@ def bare_registry(entries: Mapping[str, str]) -> dict[str, str]:
 
 def registry_of(configuration: Mapping[str, str] | None) -> dict[str, str]:
     """Return the registry in a table's configuration."""
-    return bare_registry({key: text for key, text in (configuration or {}).items() if key.startswith(KEY_PREFIX)})
+    return bare_registry(
+        {key: text for key, text in (configuration or {}).items() if key.startswith(KEY_PREFIX)}
+    )
 
 
 def without_registry(metadata: MetadataAction) -> MetadataAction:
@@ -68,7 +74,9 @@ def without_registry(metadata: MetadataAction) -> MetadataAction:
     declare.
     """
     configuration = {
-        key: text for key, text in (metadata.configuration or {}).items() if not key.startswith(KEY_PREFIX)
+        key: text
+        for key, text in (metadata.configuration or {}).items()
+        if not key.startswith(KEY_PREFIX)
     }
     return msgspec.structs.replace(metadata, configuration=configuration)
 
@@ -86,14 +94,18 @@ def record_mappings(
     written = [_with_canonical_ref(action) for action in actions]
     if protocol.min_reader_version < RECORDED_SINCE:
         return tuple(written)
-    mappings = {k: text for k, text in (metadata.configuration or {}).items() if k.startswith(KEY_PREFIX)}
+    mappings = {
+        k: text for k, text in (metadata.configuration or {}).items() if k.startswith(KEY_PREFIX)
+    }
     grown = dict(mappings)
     for place, action in enumerate(written):
         if isinstance(action, AddAction) and action.doc_mapping_json is not None:
             ref = _hash_or(action.doc_mapping_json, "")
             if ref:
                 grown.setdefault(KEY_PREFIX + ref, action.doc_mapping_json)
-                written[place] = msgspec.structs.replace(action, doc_mapping_json=None, doc_mapping_ref=ref)
+                written[place] = msgspec.structs.replace(
+                    action, doc_mapping_json=None, doc_mapping_ref=ref
+                )
     places = [place for place, action in enumerate(written) if isinstance(action, MetadataAction)]
     if not places and grown != mappings:
         first = next((p for p, a in enumerate(written) if isinstance(a, AddAction)), 0)
@@ -102,7 +114,9 @@ def record_mappings(
     for place in places:
         own = written[place]
         assert isinstance(own, MetadataAction)
-        written[place] = msgspec.structs.replace(own, configuration={**(own.configuration or {}), **grown})
+        written[place] = msgspec.structs.replace(
+            own, configuration={**(own.configuration or {}), **grown}
+        )
     return tuple(written)
 
 
@@ -114,7 +128,9 @@ def _with_canonical_ref(action: LogAction) -> LogAction:
     return msgspec.structs.replace(action, doc_mapping_ref=ref or None)
 
 
-def deduplicate_mappings(files: pa.Table, registry: Mapping[str, str]) -> tuple[pa.Table, dict[str, str]]:
+def deduplicate_mappings(
+    files: pa.Table, registry: Mapping[str, str]
+) -> tuple[pa.Table, dict[str, str]]:
     """Move the inline doc mappings of files into the registry. A mapping that is not JSON stays
     inline.
     """
@@ -130,8 +146,11 @@ def deduplicate_mappings(files: pa.Table, registry: Mapping[str, str]) -> tuple[
             continue
         grown.setdefault(hashes[text], text)
     refs = _mapped_names(inline, hashes)
-    # Taken by position: a conditional would leave the large texts in memory, unseen under the nulls.
-    rows = pc.if_else(refs.is_valid(), pa.scalar(None, pa.int64()), pa.array(np.arange(len(inline))))
+    # Taken by position: a conditional would leave the large texts in memory, unseen under the
+    # nulls.
+    rows = pc.if_else(
+        refs.is_valid(), pa.scalar(None, pa.int64()), pa.array(np.arange(len(inline)))
+    )
     return _with_mappings(files, inline.take(rows), pc.coalesce(refs, files.column(_REF))), grown
 
 
@@ -152,7 +171,11 @@ def renames(registry: Mapping[str, str], *, threshold: int) -> dict[str, str]:
     """
     if len(registry) <= threshold:
         return {}
-    return {old: new for old, new in ((ref, _hash_or(text, ref)) for ref, text in registry.items()) if old != new}
+    return {
+        old: new
+        for old, new in ((ref, _hash_or(text, ref)) for ref, text in registry.items())
+        if old != new
+    }
 
 
 def rename_mappings(files: pa.Table, names: Mapping[str, str]) -> pa.Table:

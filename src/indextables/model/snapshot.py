@@ -44,7 +44,9 @@ R5).
 class FileSource(Protocol):
     """The source of a base's file list. `part_filter` may exclude parts before they are read."""
 
-    def files(self, part_filter: PartFilter | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
+    def files(
+        self, part_filter: PartFilter | None = None, *, columns: Sequence[str] | None = None
+    ) -> pa.Table:
         """Return the live files of the base, at least those in parts that `part_filter` keeps, with
         only the named columns.
         """
@@ -54,7 +56,9 @@ class FileSource(Protocol):
 class PartFilter(Protocol):
     """Decides by their bounds which parts (manifests) of a file list can hold a wanted file."""
 
-    def keeps(self, bounds: Mapping[str, Sequence[Bounds]], *, count: int, typed: bool) -> Sequence[bool]:
+    def keeps(
+        self, bounds: Mapping[str, Sequence[Bounds]], *, count: int, typed: bool
+    ) -> Sequence[bool]:
         """Return which of `count` parts must be read.
 
         `bounds` holds the bounds of a column in each part, if there are any. `typed` means that
@@ -67,7 +71,9 @@ class PartFilter(Protocol):
 class NoFiles(Struct, frozen=True):
     """The file source of a table without a checkpoint."""
 
-    def files(self, part_filter: PartFilter | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:  # noqa: ARG002
+    def files(
+        self, part_filter: PartFilter | None = None, *, columns: Sequence[str] | None = None  # noqa: ARG002
+    ) -> pa.Table:
         """Return no files."""
         return _select(empty_file_list(), columns)
 
@@ -153,8 +159,16 @@ class Header(Struct, frozen=True):
     @property
     def tags(self) -> dict[str, int]:
         """Tagged versions, protected from clean-up; by name, oldest first."""
-        named = [(txn.version, app_id) for app_id, txn in self.txns.items() if app_id.startswith(TAG_TXNS)]
-        return {app_id.removeprefix(TAG_TXNS): version for version, app_id in sorted(named) if version >= 0}
+        named = [
+            (txn.version, app_id)
+            for app_id, txn in self.txns.items()
+            if app_id.startswith(TAG_TXNS)
+        ]
+        return {
+            app_id.removeprefix(TAG_TXNS): version
+            for version, app_id in sorted(named)
+            if version >= 0
+        }
 
 
 class Base(Struct, frozen=True):
@@ -188,8 +202,12 @@ class Delta(Struct, frozen=True, dict=True):
     def over(self, base: pa.Table) -> pa.Table:
         """Apply this delta to the base's files, in the base's columns."""
         if self.touched and base.num_rows:
-            overlaid = pc.is_in(base.column("path"), value_set=pa.array(sorted(self.touched), pa.string()))
-            if pc.any(overlaid).as_py():  # else a list of a million files would be copied for one that was added
+            overlaid = pc.is_in(
+                base.column("path"), value_set=pa.array(sorted(self.touched), pa.string())
+            )
+            if pc.any(
+                overlaid
+            ).as_py():  # else a list of a million files would be copied for one that was added
                 base = base.filter(pc.invert(overlaid))
         added = self.files.select(base.column_names)
         if base.num_rows:
@@ -250,7 +268,9 @@ class Snapshot(Struct, frozen=True, dict=True):
         """Whether the whole file list is in memory."""
         return "all_files" in self.__dict__
 
-    def files(self, part_filter: PartFilter | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
+    def files(
+        self, part_filter: PartFilter | None = None, *, columns: Sequence[str] | None = None
+    ) -> pa.Table:
         """Return live files, at least those in parts that `part_filter` keeps, with only the named
         columns.
         """
@@ -276,7 +296,9 @@ def _select(files: pa.Table, columns: Sequence[str] | None) -> pa.Table:
 def files_not_in(one: Snapshot, other: Snapshot) -> pa.Table:
     """Return the live files of one snapshot that another lacks or has with another deletion vector."""
     known = _identities(other.files(columns=["path", "deletion_vector"]))
-    return one.all_files.filter(pc.invert(pc.is_in(_identities(one.all_files), value_set=known.unique())))
+    return one.all_files.filter(
+        pc.invert(pc.is_in(_identities(one.all_files), value_set=known.unique()))
+    )
 
 
 def _identities(files: pa.Table) -> pa.ChunkedArray:
@@ -293,7 +315,9 @@ def replay(start: Base | Snapshot, versions: Iterable[CommittedVersion]) -> Snap
     if isinstance(start, Base):
         return Snapshot(_folded_header(start.header, later), start, Delta(), later)
     has_delta = "delta" in start.__dict__
-    folded, recent = (start.delta, later) if has_delta else (start.folded, start.recent_versions + later)
+    folded, recent = (
+        (start.delta, later) if has_delta else (start.folded, start.recent_versions + later)
+    )
     return Snapshot(_folded_header(start.header, later), start.base, folded, recent)
 
 
@@ -304,10 +328,13 @@ def _folded_files(delta: Delta, versions: Iterable[CommittedVersion]) -> Delta:
     for version in versions:
         for action in version.actions:
             if isinstance(action, AddAction):
-                # Taken out first, so that a path that is added again stands at its new place in the order.
+                # Taken out first, so that a path that is added again stands at its new place in the
+                # order.
                 added.pop(action.path, None)
                 added[action.path] = msgspec.structs.replace(
-                    action, added_at_version=version.version, added_at_timestamp=version.timestamp_ms
+                    action,
+                    added_at_version=version.version,
+                    added_at_timestamp=version.timestamp_ms,
                 )
             elif isinstance(action, RemoveAction):
                 added.pop(action.path, None)
@@ -336,7 +363,10 @@ def _folded_header(header: Header, versions: Iterable[CommittedVersion]) -> Head
             elif isinstance(action, CommitInfo) and action.txn_id:
                 txn_ids.append(action.txn_id)
         header = replace(
-            header, version=version.version, timestamp_ms=version.timestamp_ms, txn_id=version.info.txn_id or None
+            header,
+            version=version.version,
+            timestamp_ms=version.timestamp_ms,
+            txn_id=version.info.txn_id or None,
         )
     return replace(header, txns=txns, skips=skips, recent_txn_ids=tuple(txn_ids[-RECENT_TXN_IDS:]))
 
@@ -347,5 +377,7 @@ def combined_skip(earlier: SkipAction | None, later: SkipAction) -> SkipAction:
         return later
     waits = [w for w in (earlier.retry_after, later.retry_after) if w is not None]
     return msgspec.structs.replace(
-        later, retry_after=max(waits, default=None), skip_count=max(earlier.skip_count, later.skip_count)
+        later,
+        retry_after=max(waits, default=None),
+        skip_count=max(earlier.skip_count, later.skip_count),
     )

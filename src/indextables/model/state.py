@@ -75,7 +75,9 @@ class StateManifest(Struct, frozen=True):
         return sum(manifest.num_entries for manifest in self.manifests)
 
 
-_UNIQUE_NAME = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_UNIQUE_NAME = re.compile(
+    r"[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE
+)
 
 
 class StateCounts(Struct, frozen=True):
@@ -94,11 +96,13 @@ class StateCounts(Struct, frozen=True):
         return 0.0
 
 
-def compaction_reason(counts: StateCounts, settings: CompactionSettings, *, entries_per_manifest: int) -> str | None:
+def compaction_reason(
+    counts: StateCounts, settings: CompactionSettings, *, entries_per_manifest: int
+) -> str | None:
     """Return why a state should be compacted, or None."""
     if counts.tombstone_ratio > settings.tombstone_threshold:
         return f"{counts.tombstones} of {counts.live + counts.tombstones} entries are removed"
-    # A table of more files than so many manifests can list would otherwise be compacted every time.
+    # A table of more files than these manifests can list would otherwise be compacted every time.
     if counts.manifests > max(settings.max_manifests, 2 * ceil(counts.live / entries_per_manifest)):
         return f"there are {counts.manifests} manifests"
     if counts.removed > settings.large_remove_threshold:

@@ -85,7 +85,8 @@ def parse_timestamp(text: str, *, cut: bool = True) -> dt.datetime:
     naive = dt.datetime(year, month, day, hour, minute, second, int(fraction[:6]))
     if match[8] is None:
         return naive
-    # Shifting first keeps the result within the years that a datetime can hold, or refuses it as a ValueError.
+    # Shifting first keeps the result within the years that a datetime can hold, or refuses it as a
+    # ValueError.
     try:
         return (naive - _offset(match[8].upper())).replace(tzinfo=dt.UTC)
     except OverflowError:
@@ -130,7 +131,9 @@ def parse_moment(text: str, now: dt.datetime | None = None, zone: str = "UTC") -
         return epoch_moment(int(stripped))
     if is_relative(stripped):
         if now is None:
-            raise ValueError(f"{stripped!r} is relative to the clock, which is not known here: write the moment itself")
+            raise ValueError(
+                f"{stripped!r} is relative to the clock, which is not known here: write the moment itself"
+            )
         return _relative(stripped, now, zone)
     return parse_timestamp(_SLASHES.sub(r"\1-\2-\3", stripped, count=1))
 
@@ -254,7 +257,8 @@ def _offset(zone: str) -> dt.timedelta:
 
 _LAST_CHARACTER = "\U0010ffff"
 _BEFORE_SURROGATES, _AFTER_SURROGATES = 0xD7FF, 0xE000
-# Numbers up to here may be seconds or milliseconds of a year until 9999; beyond, only microseconds make sense.
+# Numbers up to here may be seconds or milliseconds of a year until 9999; beyond, only microseconds
+# make sense.
 _LARGEST_MILLIS = 253_402_300_799_999
 _LARGEST_MICROS = 253_402_300_799_999_999
 
@@ -279,7 +283,9 @@ def encode_value(value: pa.Scalar) -> str | None:
         return format(plain, "f")
     if pa.types.is_signed_integer(arrow):
         return str(plain)
-    raise InvalidInputError(f"A value of type {type_name(arrow)} has no text form in the log.", type=str(arrow))
+    raise InvalidInputError(
+        f"A value of type {type_name(arrow)} has no text form in the log.", type=str(arrow)
+    )
 
 
 def decode_value(text: str, arrow: pa.DataType) -> Any:
@@ -410,7 +416,9 @@ def _decode_distinct(texts: pa.Array, arrow: pa.DataType) -> pa.Array:
     encoded = texts.dictionary_encode()
     values = [None if t is None else decode_value(t, arrow) for t in encoded.dictionary.to_pylist()]
     if pa.types.is_timestamp(arrow):
-        decoded = pa.array([None if v is None else micros_of(v) for v in values], pa.int64()).cast(arrow)
+        decoded = pa.array([None if v is None else micros_of(v) for v in values], pa.int64()).cast(
+            arrow
+        )
     else:
         decoded = pa.array(values, arrow)
     return decoded.take(encoded.indices)
@@ -480,10 +488,12 @@ def intended_values(path: str, values: Values, low: Values, high: Values) -> dic
     value itself.
     """
     if _OUR_NAME.search(path):
-        # Earlier releases gave the text that stands for null a folder of that very name.
+        # Earlier releases used the text for null as the folder's name.
         return dict(values)
     return {
-        column: _intended_value(value, low.get(column), high.get(column)) if _is_folder(path, column, value) else value
+        column: _intended_value(value, low.get(column), high.get(column))
+        if _is_folder(path, column, value)
+        else value
         for column, value in values.items()
     }
 

@@ -1,7 +1,8 @@
 """`table.alter`: add, rename, drop, widen and describe columns. No split is changed by any of it.
 
-A rename or a drop changes the logical names of columns; the physical names in the splits stay (`model/column_names.py`). A
-path such as `payload.user` names a field inside a struct; in a list or a map, `element`, `key` and `value` name the parts.
+A rename or a drop changes the logical names of columns; the physical names in the splits stay
+(`model/column_names.py`). A path such as `payload.user` names a field inside a struct; in a list or
+a map, `element`, `key` and `value` name the parts.
 """
 
 from __future__ import annotations
@@ -81,7 +82,10 @@ class ColumnChange:
                 kind = kind[_INSIDE[part]]
                 found.append(part)
                 continue
-            inside = kind["fields"] if isinstance(kind, dict) and kind.get("type") == "struct" else []
+            if isinstance(kind, dict) and kind.get("type") == "struct":
+                inside = kind["fields"]
+            else:
+                inside = []
             field = next((f for f in inside if f["name"] == part), None)
             field = field or next((f for f in inside if f["name"].lower() == part.lower()), None)
             if field is None:
@@ -113,18 +117,31 @@ class ColumnChange:
         self, name: str, kind: pa.DataType | str, comment: str | None, default: Any
     ) -> tuple[tuple[str, ...], SparkJson]:
         parent, _, last = text("name", name).rpartition(".")
-        inside = bool(parent) and parent.split(".")[0].lower() in (n.lower() for n in self._table.schema.names)
-        path = (*self._path(parent, is_parent=True), last) if inside else (name,)
+        inside = bool(parent) and parent.split(".")[0].lower() in (
+            n.lower() for n in self._table.schema.names
+        )
+        if inside:
+            path = (*self._path(parent, is_parent=True), last)
+        else:
+            path = (name,)
         if len(path) == 1:
             check_reserved([name])
         elif default is not None:
-            raise InvalidInputError(f"Only a whole column can have a default; {name!r} is inside one.", column=name)
+            raise InvalidInputError(
+                f"Only a whole column can have a default; {name!r} is inside one.", column=name
+            )
         wide = spark_type(name, kind)
         arrow = field_from_json({"name": path[-1], "type": wide}).type
         metadata: dict[str, Any] = {} if comment is None else {"comment": text("comment", comment)}
         if default is not None:
             metadata |= default_metadata(name, arrow, default)
-        return path, {"name": path[-1], "type": wide, "nullable": True, "metadata": metadata, _NEW: True}
+        return path, {
+            "name": path[-1],
+            "type": wide,
+            "nullable": True,
+            "metadata": metadata,
+            _NEW: True,
+        }
 
     def _without(self, name: str) -> Edit:
         path = self._path(name)
@@ -133,11 +150,17 @@ class ColumnChange:
 
         def change(fields: Fields) -> Fields:
             left = [f for f in fields if logical_name(f) != path[-1]]
-            if all(f["name"] in self._table.physical_partition_columns for f in left) and len(path) == 1:
-                raise InvalidInputError(f"{name!r} is the only column that is no partition column.", column=name)
+            if (
+                all(f["name"] in self._table.physical_partition_columns for f in left)
+                and len(path) == 1
+            ):
+                raise InvalidInputError(
+                    f"{name!r} is the only column that is no partition column.", column=name
+                )
             if not left:
                 raise InvalidInputError(
-                    f"{name!r} is the last column there.", hint="Drop the whole column, or the table."
+                    f"{name!r} is the last column there.",
+                    hint="Drop the whole column, or the table.",
                 )
             return left
 
@@ -147,30 +170,43 @@ class ColumnChange:
         table = self._table
         if name in table.partition_columns:
             message = f"{name!r} is a partition column; the folders of the table are made of it."
-            raise InvalidInputError(message, hint="Write the rows to another table to drop it.", column=name)
+            raise InvalidInputError(
+                message, hint="Write the rows to another table to drop it.", column=name
+            )
         for key, value in (table.metadata.configuration or {}).items():
             match = config.REGISTRY.lookup(key)
             if match is None or not match[0].names_columns or match[0].key == "indexing.nonindexed":
                 continue
             parsed = match[0].type.parse(value)
-            if name in [each.partition("^")[0] for each in ([parsed] if isinstance(parsed, str) else parsed)]:
+            if name in [
+                each.partition("^")[0] for each in ([parsed] if isinstance(parsed, str) else parsed)
+            ]:
                 hint = f"Change the setting first: update_metadata(unset=({match[0].key!r},))."
-                raise InvalidInputError(f"The setting {match[0].key} names {name!r}.", hint=hint, column=name)
+                raise InvalidInputError(
+                    f"The setting {match[0].key} names {name!r}.", hint=hint, column=name
+                )
 
     def _check_widened(self, path: tuple[str, ...], wide: SparkJson) -> None:
         table, name = self._table, ".".join(path)
         field = self._field_at(path)
         if field is None:
-            raise InvalidInputError(f"{name!r} is no column whose type can be widened.", column=name)
+            raise InvalidInputError(
+                f"{name!r} is no column whose type can be widened.", column=name
+            )
         self._check_wider(name, field, wide)
         old, new = field_from_json(field).type, field_from_json({**field, "type": wide}).type
-        if path[0] in table.partition_columns and not (pa.types.is_integer(old) and pa.types.is_integer(new)):
+        if path[0] in table.partition_columns and not (
+            pa.types.is_integer(old) and pa.types.is_integer(new)
+        ):
             message = f"{name!r} is a partition column; of those only whole numbers can be widened."
             raise InvalidInputError(message, column=name)
 
     @staticmethod
     def _check_wider(name: str, field: SparkJson, wide: SparkJson) -> SparkJson:
-        old, new = field_from_json({**field, "metadata": {}}).type, field_from_json({**field, "type": wide}).type
+        old, new = (
+            field_from_json({**field, "metadata": {}}).type,
+            field_from_json({**field, "type": wide}).type,
+        )
         if not is_wider(old, new):
             raise InvalidInputError(
                 f"Column {name!r} is {type_name(old)} and cannot become {type_name(new)}: values that are there would not "
@@ -226,12 +262,18 @@ class ColumnChange:
         names = column_names(dump_schema(schema))
         check_schema(names.logical)
         before = table.names.logical
-        check_storable(f for f in names.logical if f.name not in before.names or before.field(f.name).type != f.type)
+        check_storable(
+            f
+            for f in names.logical
+            if f.name not in before.names or before.field(f.name).type != f.type
+        )
         config.refuse_settings_of_callers(options)
         gone = set(table.names.physical.names) - set(names.physical.names)
         configuration = {
             **config.without_columns(old.configuration or {}, gone),
-            **definition.by_column(config.table_configuration(names.options(options)), names.physical),
+            **definition.by_column(
+                config.table_configuration(names.options(options)), names.physical
+            ),
         }
         columns = TableSchema(names.physical, table.physical_partition_columns)
         definition.check_indexing(columns, configuration)
@@ -239,7 +281,9 @@ class ColumnChange:
         return replace(old, schema_string=dump_schema(recorded), configuration=configuration)
 
     def _with_new_names(self, change: Callable[[Fields], Fields]) -> Callable[[Fields], Fields]:
-        """The change, after which fields that were not there have a name that no split ever used for another."""
+        """The change, after which fields that were not there have a name that no split ever used
+        for another.
+        """
 
         def renamed(fields: Fields) -> Fields:
             return [self._fresh(f) if _NEW in f else f for f in change(fields)]
@@ -251,9 +295,13 @@ class ColumnChange:
         if isinstance(kind, dict):
             empty = column_names('{"type":"struct","fields":[]}')
             arrow = normalize(pa.schema([field_from_json(field)]))
-            named = json.loads(empty.extend(arrow, self._table.new_column_name).schema_json)["fields"][0]
+            named = json.loads(empty.extend(arrow, self._table.new_column_name).schema_json)[
+                "fields"
+            ][0]
             return {**named, "metadata": {**(field.get("metadata") or {}), **named["metadata"]}}
-        return with_name({**field, "name": self._table.new_column_name(field["name"])}, field["name"])
+        return with_name(
+            {**field, "name": self._table.new_column_name(field["name"])}, field["name"]
+        )
 
 
 @checked_calls
@@ -298,7 +346,9 @@ class Alteration(ColumnChange):
             return insert_field(fields, field, first=first, after=after)
 
         features = (protocols.COLUMN_DEFAULTS,) if default is not None else ()
-        return self._commit([(path[:-1], change)], {"addColumn": name}, features=features, options=options or {})
+        return self._commit(
+            [(path[:-1], change)], {"addColumn": name}, features=features, options=options or {}
+        )
 
     def add_columns(
         self,
@@ -323,12 +373,18 @@ class Alteration(ColumnChange):
         Example:
             t.alter.add_columns({"region": "string", "payload.user": pa.int64()})
         """
-        given = dict(zip(columns.names, columns.types, strict=True)) if isinstance(columns, pa.Schema) else columns
+        given = (
+            dict(zip(columns.names, columns.types, strict=True))
+            if isinstance(columns, pa.Schema)
+            else columns
+        )
         if not isinstance(given, Mapping) or not given:
             raise argument_error("columns", "a mapping of names to types, or a schema", columns)
         unknown = sorted({*(comments or {})} - {*given})
         if unknown:
-            raise InvalidInputError(f"{unknown[0]!r} is described and not added.", column=unknown[0])
+            raise InvalidInputError(
+                f"{unknown[0]!r} is described and not added.", column=unknown[0]
+            )
         edits = []
         for name, kind in given.items():
             path, field = self._new_field(name, kind, (comments or {}).get(name), None)
@@ -407,7 +463,9 @@ class Alteration(ColumnChange):
         """
         given = names_list("names", names)
         if not given or len({name.lower() for name in given}) < len(given):
-            raise InvalidInputError("Columns to drop are named once each, and at least one.", columns=list(given))
+            raise InvalidInputError(
+                "Columns to drop are named once each, and at least one.", columns=list(given)
+            )
         edits = [self._without(name) for name in given]
         parameters = {"dropColumn": given[0]} if len(given) == 1 else {"dropColumns": list(given)}
         return self._commit(edits, parameters, features=(protocols.COLUMN_MAPPING,))
@@ -435,7 +493,10 @@ class Alteration(ColumnChange):
 
         def change(fields: Fields) -> Fields:
             return [
-                {**f, "type": self._check_wider(name, f, wide)} if logical_name(f) == path[-1] else f for f in fields
+                {**f, "type": self._check_wider(name, f, wide)}
+                if logical_name(f) == path[-1]
+                else f
+                for f in fields
             ]
 
         self._check_widened(path, wide)
@@ -460,11 +521,16 @@ class Alteration(ColumnChange):
         table = self._table
         names = [find_column(table.schema, name) for name in names_list("columns", columns)]
         if len(set(names)) < len(names):
-            raise InvalidInputError(f"A column is named twice: {', '.join(names)}.", hint="Name each once.")
+            raise InvalidInputError(
+                f"A column is named twice: {', '.join(names)}.", hint="Name each once."
+            )
 
         def change(fields: Fields) -> Fields:
             by_name = {logical_name(f): f for f in fields}
-            return [*(by_name[name] for name in names), *(f for f in fields if logical_name(f) not in names)]
+            return [
+                *(by_name[name] for name in names),
+                *(f for f in fields if logical_name(f) not in names),
+            ]
 
         return self._commit([((), change)], {"reorderColumns": names})
 
@@ -486,14 +552,21 @@ class Alteration(ColumnChange):
         """
         path = self._path(name)
         if not nullable and len(path) > 1:
-            raise InvalidInputError(f"Only a whole column can be made not null; {name!r} is inside one.", column=name)
+            raise InvalidInputError(
+                f"Only a whole column can be made not null; {name!r} is inside one.", column=name
+            )
         if not nullable:
             self._check_without_nulls(path[0])
 
         def change(fields: Fields) -> Fields:
-            return [{**f, "nullable": bool(nullable)} if logical_name(f) == path[-1] else f for f in fields]
+            return [
+                {**f, "nullable": bool(nullable)} if logical_name(f) == path[-1] else f
+                for f in fields
+            ]
 
-        return self._commit([(path[:-1], change)], {"column": name, "nullable": nullable}, alone=not nullable)
+        return self._commit(
+            [(path[:-1], change)], {"column": name, "nullable": nullable}, alone=not nullable
+        )
 
     def set_comment(self, name: str, comment: str | None) -> int:
         """Set or remove the description of a column.
@@ -514,10 +587,16 @@ class Alteration(ColumnChange):
         path = self._path(name)
 
         def described(field: SparkJson) -> SparkJson:
-            metadata = {key: value for key, value in (field.get("metadata") or {}).items() if key != "comment"}
+            metadata = {
+                key: value
+                for key, value in (field.get("metadata") or {}).items()
+                if key != "comment"
+            }
             return {
                 **field,
-                "metadata": metadata if comment is None else {**metadata, "comment": text("comment", comment)},
+                "metadata": metadata
+                if comment is None
+                else {**metadata, "comment": text("comment", comment)},
             }
 
         def change(fields: Fields) -> Fields:
@@ -526,12 +605,15 @@ class Alteration(ColumnChange):
         return self._commit([(path[:-1], change)], {"column": name, "comment": comment})
 
 
-def changed_at(kind: SparkJson, parent: tuple[str, ...], change: Callable[[Fields], Fields]) -> SparkJson:
+def changed_at(
+    kind: SparkJson, parent: tuple[str, ...], change: Callable[[Fields], Fields]
+) -> SparkJson:
     """A type whose fields at a path, in people's names, are changed."""
     if not parent:
         if not isinstance(kind, dict) or kind.get("type") != "struct":
             raise InvalidInputError(
-                "Fields can only be changed inside a struct.", hint="Name a column that is a struct."
+                "Fields can only be changed inside a struct.",
+                hint="Name a column that is a struct.",
             )
         return {**kind, "fields": change(kind["fields"])}
     first, rest = parent[0], parent[1:]
@@ -539,19 +621,31 @@ def changed_at(kind: SparkJson, parent: tuple[str, ...], change: Callable[[Field
         inside = _INSIDE[first]
         return {**kind, inside: changed_at(kind[inside], rest, change)}
     fields = [
-        {**f, "type": changed_at(f["type"], rest, change)} if logical_name(f) == first else f for f in kind["fields"]
+        {**f, "type": changed_at(f["type"], rest, change)} if logical_name(f) == first else f
+        for f in kind["fields"]
     ]
     return {**kind, "fields": fields}
 
 
 def with_decisions(schema: SparkJson, mapping: DocMapping) -> SparkJson:
-    """The schema in which columns with a default say how they are indexed: splits that do not have them cannot."""
+    """The schema in which columns with a default say how they are indexed: splits that do not have
+    them cannot.
+    """
     fields = []
     for field in schema["fields"]:
         metadata, column = field.get("metadata") or {}, mapping.find(field["name"])
-        if DEFAULT_KEY in metadata and INDEX_KEY not in metadata and column is not None and column.indexed:
-            # Of whole values nothing is decided: a split that does not have the column has no field for them either.
-            field = {**field, "metadata": {**metadata, INDEX_KEY: decision(replace(column, exact=""))}}
+        if (
+            DEFAULT_KEY in metadata
+            and INDEX_KEY not in metadata
+            and column is not None
+            and column.indexed
+        ):
+            # Of whole values nothing is decided: a split that does not have the column has no field
+            # for them either.
+            field = {
+                **field,
+                "metadata": {**metadata, INDEX_KEY: decision(replace(column, exact=""))},
+            }
         fields.append(field)
     return {**schema, "fields": fields}
 
@@ -571,7 +665,9 @@ def check_free(fields: Fields, name: str, parent: str) -> None:
 def insert_field(fields: Fields, field: SparkJson, *, first: bool, after: str | None) -> Fields:
     """The fields with a new one at its place."""
     if first and after is not None:
-        raise InvalidInputError("A column comes first or after another, not both.", column=field["name"])
+        raise InvalidInputError(
+            "A column comes first or after another, not both.", column=field["name"]
+        )
     if after is None:
         if first:
             return [field, *fields]
@@ -579,7 +675,9 @@ def insert_field(fields: Fields, field: SparkJson, *, first: bool, after: str | 
     places = [n for n, f in enumerate(fields) if logical_name(f).lower() == after.lower()]
     if not places:
         hint = f"There are {', '.join(map(logical_name, fields))}."
-        raise InvalidInputError(f"There is no column {after!r} to come after.", hint=hint, column=after)
+        raise InvalidInputError(
+            f"There is no column {after!r} to come after.", hint=hint, column=after
+        )
     return [*fields[: places[0] + 1], field, *fields[places[0] + 1 :]]
 
 
@@ -600,5 +698,7 @@ def default_from_text(name: str, kind: str, default: str) -> Any:
     arrow = field_from_json({"name": name, "type": kind}).type
     value = decode_value(default, arrow)
     if value is None:
-        raise InvalidInputError(f"The default {default!r} of column {name!r} is no {type_name(arrow)}.", column=name)
+        raise InvalidInputError(
+            f"The default {default!r} of column {name!r} is no {type_name(arrow)}.", column=name
+        )
     return value

@@ -11,6 +11,8 @@ from indextables.operations.write_request import WriteRequest
 
 
 def append(table: TableHandle, data: Any, request: WriteRequest) -> int | None:
-    """Append rows. Return the version, None if there were none or the transaction was committed before."""
+    """Append rows. Return the version, None if there were none or the transaction was committed
+    before.
+    """
     transaction_id(request.txn)  # a wrong id is refused before a row is read
     return write_rows(table, data, request)

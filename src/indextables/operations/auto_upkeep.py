@@ -1,7 +1,8 @@
-"""Maintenance after a write, as the settings of the table define: merge small splits, purge, expire.
+"""Maintenance after a write, as the settings of the table define: merge small splits, purge,
+expire.
 
-The write has been committed by then. Nothing that goes wrong here is raised: it is logged, counted, and shown by the
-table of merge jobs; the next write tries again.
+The write has been committed by then. Nothing that goes wrong here is raised: it is logged, counted,
+and shown by the table of merge jobs; the next write tries again.
 """
 
 from __future__ import annotations
@@ -50,11 +51,15 @@ def run_after_write(table: TableHandle, version: int) -> None:
         follows_merges = merging.enabled and purging.after_merge
         every = purging.after_writes or (0 if follows_merges else 1)
         if every:
-            _run_reported(table, "purging", lambda: _purge_after_write(table, version, purging, every))
+            _run_reported(
+                table, "purging", lambda: _purge_after_write(table, version, purging, every)
+            )
 
 
 def _expire_after_write(table: TableHandle) -> None:
-    """Delete rows that are too old, if there are any, by the columns and settings of the newest version."""
+    """Delete rows that are too old, if there are any, by the columns and settings of the newest
+    version.
+    """
     newest = table.read_newest()
     settings = newest.settings.group(ExpirySettings)
     if not settings.on_write or not settings.column:
@@ -63,7 +68,9 @@ def _expire_after_write(table: TableHandle) -> None:
     plan = delete.plan(newest.snapshot, url=table.path, where=newest.names.predicate(over))
     if not plan.removed_splits and not plan.candidates:
         return
-    execute = jobs.in_threads(table.log.store, parallelism=table.settings.group(MergeSettings).parallelism)
+    execute = jobs.in_threads(
+        table.log.store, parallelism=table.settings.group(MergeSettings).parallelism
+    )
     report = delete.run(
         plan,
         table.log,
@@ -74,9 +81,13 @@ def _expire_after_write(table: TableHandle) -> None:
     table.show_newest_after(report)
 
 
-def _merge_after_write(table: TableHandle, merging: MergeOnWriteSettings, purging: PurgeOnWriteSettings) -> None:
+def _merge_after_write(
+    table: TableHandle, merging: MergeOnWriteSettings, purging: PurgeOnWriteSettings
+) -> None:
     """Merge, now or in the background, if there are splits enough that are worth it."""
-    bounds = merge.MergeBounds.of(table.physical_settings.group(MergeSettings), target_bytes=merging.target_bytes)
+    bounds = merge.MergeBounds.of(
+        table.physical_settings.group(MergeSettings), target_bytes=merging.target_bytes
+    )
     snapshot = table.log.fresh()
     if snapshot.files(columns=["path"]).num_rows < merging.min_splits:
         return
@@ -104,11 +115,17 @@ def _merge_after_write(table: TableHandle, merging: MergeOnWriteSettings, purgin
 
 
 def _has_room(table: TableHandle, gigabytes: float) -> bool:
-    """Whether the disk where splits are built has so much free; a line in the log says where it has not."""
+    """Whether the disk where splits are built has so much free; a line in the log says where it has
+    not.
+    """
     if not gigabytes:
         return True
-    folder = Path(table.settings.group(SplitWriterSettings).temp_directory or tempfile.gettempdir()).absolute()
-    there = next(place for place in (folder, *folder.parents) if place.exists())  # it is made when it is needed
+    folder = Path(
+        table.settings.group(SplitWriterSettings).temp_directory or tempfile.gettempdir()
+    ).absolute()
+    there = next(
+        place for place in (folder, *folder.parents) if place.exists()
+    )  # it is made when it is needed
     free = shutil.disk_usage(there).free / (1 << 30)
     if free < gigabytes:
         text = "%s was written, and is not merged: %s has %.1f GB free, less than mergeOnWrite.minDiskSpaceGB (%g)"
@@ -122,12 +139,19 @@ def _merge(table: TableHandle, bounds: MergeBounds, progress: Progress) -> bool:
     if not plan.groups:
         return False
     report = merge.run(
-        plan, table.log, spec=table.spec, settings=table.search_settings, progress=progress, engine_info=ENGINE_INFO
+        plan,
+        table.log,
+        spec=table.spec,
+        settings=table.search_settings,
+        progress=progress,
+        engine_info=ENGINE_INFO,
     )
     return table.show_newest_after(report).version is not None
 
 
-def _purge_after_write(table: TableHandle, version: int, purging: PurgeOnWriteSettings, every: int) -> None:
+def _purge_after_write(
+    table: TableHandle, version: int, purging: PurgeOnWriteSettings, every: int
+) -> None:
     """Purge at the first write at or after each multiple of `every` versions."""
     due = version - version % every
     listing = list_log(table.log.store, first_version=due)
@@ -139,8 +163,12 @@ def _purge_after_write(table: TableHandle, version: int, purging: PurgeOnWriteSe
 def _purge(table: TableHandle, purging: PurgeOnWriteSettings) -> None:
     """Purge by the retention periods of automatic purges."""
     settings = table.settings.group(PurgeSettings)
-    retention = purge.Retention.from_arguments(settings, split_hours=purging.split_hours, log_hours=purging.log_hours)
-    plan = purge.plan(table.log, retention=retention, settings=table.settings.group(RetentionSettings))
+    retention = purge.Retention.from_arguments(
+        settings, split_hours=purging.split_hours, log_hours=purging.log_hours
+    )
+    plan = purge.plan(
+        table.log, retention=retention, settings=table.settings.group(RetentionSettings)
+    )
     table.show_newest_after(purge.run(plan, table.log, settings=settings, engine_info=ENGINE_INFO))
 
 
@@ -149,7 +177,13 @@ def _run_reported(table: TableHandle, what: str, act: Callable[[], None]) -> str
     try:
         act()
     except Exception as failure:
-        logger.warning("%s was written, but %s it afterwards failed: %s", table.path, what, failure, exc_info=True)
+        logger.warning(
+            "%s was written, but %s it afterwards failed: %s",
+            table.path,
+            what,
+            failure,
+            exc_info=True,
+        )
         _count_failure(table, str(failure))
         return f"{what.capitalize()} failed: {failure}"
     return None

@@ -1,4 +1,6 @@
-"""`Table.checkpoint` and `Table.compact`: write the state of a table, so that opening it does not replay its log."""
+"""`Table.checkpoint` and `Table.compact`: write the state of a table, so that opening it does not
+replay its log.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from indextables.log.checkpoint.state_writer import Compact
 
 def write_checkpoint(table: TableHandle, compact: Compact, *, dry_run: bool) -> CheckpointReport:
     """Write the state of the newest version, or report what would be written."""
-    table.check_writable("; only the newest version is checkpointed", hint="Open it without a version.")
+    table.check_writable(
+        "; only the newest version is checkpointed", hint="Open it without a version."
+    )
     if not dry_run:
         return table.show_newest_after(table.log.checkpoint(compact=compact))
     snapshot = table.log.newest_writable()

@@ -53,16 +53,26 @@ def names_of(order_by: str | Sequence[str]) -> list[str]:
     return [str(text).strip().removesuffix(" asc") for text in given]
 
 
-def extents(files: pa.Table, column: str, schema: pa.Schema, partition_columns: Sequence[str]) -> dict[str, Extent]:
+def extents(
+    files: pa.Table, column: str, schema: pa.Schema, partition_columns: Sequence[str]
+) -> dict[str, Extent]:
     """Return the bounds of a column in each split by path."""
     ranges = _range(files, column, schema, partition_columns)
-    paths, lows, highs = files.column("path").to_pylist(), ranges.low.to_pylist(), ranges.high.to_pylist()
+    paths, lows, highs = (
+        files.column("path").to_pylist(),
+        ranges.low.to_pylist(),
+        ranges.high.to_pylist(),
+    )
     known = zip(paths, lows, highs, strict=True)
     return {path: None if low is None or high is None else (low, high) for path, low, high in known}
 
 
-def _range(files: pa.Table, column: str, schema: pa.Schema, partition_columns: Sequence[str]) -> ColumnRange:
-    return FileRanges(files, partition_columns).range_of(Column((column,), schema.field(column).type), nulls=True)
+def _range(
+    files: pa.Table, column: str, schema: pa.Schema, partition_columns: Sequence[str]
+) -> ColumnRange:
+    return FileRanges(files, partition_columns).range_of(
+        Column((column,), schema.field(column).type), nulls=True
+    )
 
 
 class Extended(Struct, frozen=True):
@@ -75,14 +85,22 @@ class Extended(Struct, frozen=True):
 
 
 def pack_groups(
-    splits: Sequence[Extended], *, target_bytes: int, limit_bytes: int, limit_splits: int, limit_rows: int
+    splits: Sequence[Extended],
+    *,
+    target_bytes: int,
+    limit_bytes: int,
+    limit_splits: int,
+    limit_rows: int,
 ) -> Iterator[list[int]]:
     """Return groups of splits by number, in the order of their bounds.
 
     A group ends at the target size if the next split begins after it, or at the size limit. A large
     split without overlap is in no group. Small splits without bounds come last.
     """
-    known = sorted((n for n, s in enumerate(splits) if s.extent is not None), key=lambda n: (*_ends(splits[n]), n))
+    known = sorted(
+        (n for n, s in enumerate(splits) if s.extent is not None),
+        key=lambda n: (*_ends(splits[n]), n),
+    )
     unknown = [n for n, s in enumerate(splits) if s.extent is None and not s.is_large]
     group: list[int] = []
     size = rows = 0
@@ -93,7 +111,11 @@ def pack_groups(
             group, size, rows = [], 0, 0
         for number in () if settled else component:
             split = splits[number]
-            full = size + split.size > limit_bytes or rows + split.rows > limit_rows or len(group) >= limit_splits
+            full = (
+                size + split.size > limit_bytes
+                or rows + split.rows > limit_rows
+                or len(group) >= limit_splits
+            )
             if group and full:
                 yield group
                 group, size, rows = [], 0, 0
@@ -142,10 +164,14 @@ class Separation(Struct, frozen=True):
     max_depth: int
 
 
-def separation(files: pa.Table, column: str, schema: pa.Schema, partition_columns: Sequence[str]) -> Separation:
+def separation(
+    files: pa.Table, column: str, schema: pa.Schema, partition_columns: Sequence[str]
+) -> Separation:
     """Return the separation of a file list by a column. Partitions are separate."""
     ranges = _range(files, column, schema, partition_columns)
-    usable = pc.and_(pc.is_valid(ranges.low), pc.is_valid(ranges.high)).to_numpy(zero_copy_only=False)
+    usable = pc.and_(pc.is_valid(ranges.low), pc.is_valid(ranges.high)).to_numpy(
+        zero_copy_only=False
+    )
     parts: dict[tuple[Any, ...], list[int]] = {}
     for number, values in enumerate(files.column("partition_values").to_pylist()):
         if usable[number]:
@@ -173,7 +199,8 @@ def _depths(ranges: ColumnRange, numbers: Sequence[int]) -> list[int]:
     rank[order.to_numpy()] = np.arange(len(order))
     ranks = rank[places.indices.to_numpy()]
     low, high = ranks[: len(numbers)], ranks[len(numbers) :]
-    # Others end before, or begin behind. Ranges of one and the same value do both, and are counted once.
+    # Others end before, or begin behind. Ranges of one and the same value do both, and are counted
+    # once.
     before = np.searchsorted(np.sort(high), low, side="right")
     behind = len(numbers) - np.searchsorted(np.sort(low), high, side="left")
     points = np.bincount(low[low == high], minlength=len(rank))

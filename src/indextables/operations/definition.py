@@ -1,4 +1,5 @@
-"""What a table is to be: its columns, partitions and settings, as the metadata of a new table or of a changed one.
+"""What a table is to be: its columns, partitions and settings, as the metadata of a new table or of
+a changed one.
 
 What a configuration says of the index must fit the columns, and the rows that are there.
 """
@@ -57,7 +58,9 @@ def new_metadata(
     columns = normalize(schema)
     check_schema(columns)
     check_storable(columns)
-    partitions = check_partition_columns(columns, names_list("partition_columns", partition_columns))
+    partitions = check_partition_columns(
+        columns, names_list("partition_columns", partition_columns)
+    )
     check_without_collation(columns, partitions)
     with config.named_as_given(options):
         configuration = by_column(config.table_configuration(options or {}), columns)
@@ -75,7 +78,9 @@ def new_metadata(
 
 def _check_is_schema(schema: object) -> None:
     if not isinstance(schema, pa.Schema):
-        hint = 'Write it as pyarrow.schema([("id", pyarrow.int64()), ("message", pyarrow.string())]).'
+        hint = (
+            'Write it as pyarrow.schema([("id", pyarrow.int64()), ("message", pyarrow.string())]).'
+        )
         raise argument_error("schema", "a pyarrow.Schema", schema, hint=hint)
 
 
@@ -108,12 +113,24 @@ def changed_metadata(
 
 
 def by_column(configuration: Mapping[str, str], schema: pa.Schema) -> dict[str, str]:
-    """A configuration as a table keeps it: how columns are indexed by their names, never as lists of a kind."""
+    """A configuration as a table keeps it: how columns are indexed by their names, never as lists
+    of a kind.
+    """
     _tell_of_ambiguity(configuration, schema.names)
     indexing = config.resolve(table=configuration).group(IndexingSettings).for_columns(schema.names)
-    families = {s.key[:-1]: getattr(indexing, s.field_name) for s in list_settings(IndexingSettings) if s.per_column}
-    columns = {family + column: str(word) for family, words in families.items() for column, word in words.items()}
-    others = {key: value for key, value in configuration.items() if config.REGISTRY.find(key)[1] is None}
+    families = {
+        s.key[:-1]: getattr(indexing, s.field_name)
+        for s in list_settings(IndexingSettings)
+        if s.per_column
+    }
+    columns = {
+        family + column: str(word)
+        for family, words in families.items()
+        for column, word in words.items()
+    }
+    others = {
+        key: value for key, value in configuration.items() if config.REGISTRY.find(key)[1] is None
+    }
     return others | columns
 
 
@@ -124,7 +141,9 @@ def index_options(
     text: Sequence[str] = (),
     substring: Sequence[str] = (),
 ) -> dict[str, object]:
-    """Return options with the columns of the arguments `text` and `substring` as settings of the index."""
+    """Return options with the columns of the arguments `text` and `substring` as settings of the
+    index.
+    """
     _check_is_schema(schema)
     families = (("text", "indexing.typemap", "text"), ("substring", "indexing.substring", "True"))
     chosen: dict[str, object] = {}
@@ -133,8 +152,13 @@ def index_options(
         for name in names_list(argument, names):
             if name not in schema.names:
                 near = nearest(name, schema.names)
-                hint = f"Did you mean {near[0]!r}?" if near else f"The columns are {', '.join(schema.names)}."
-                raise InvalidInputError(f"{argument} names {name!r}, which is not a column.", hint=hint, column=name)
+                if near:
+                    hint = f"Did you mean {near[0]!r}?"
+                else:
+                    hint = f"The columns are {', '.join(schema.names)}."
+                raise InvalidInputError(
+                    f"{argument} names {name!r}, which is not a column.", hint=hint, column=name
+                )
             key = f"{family}.{name}"
             if given.get(key, word).lower() not in (word.lower(), f"{word}_and_string"):
                 message = f"{argument} names {name!r}, but the option {key} is {given[key]!r}."
@@ -151,17 +175,36 @@ def has_text_column(schema: pa.Schema, options: Mapping[str, object]) -> bool:
 
 
 def _tell_of_ambiguity(configuration: Mapping[str, str], columns: Sequence[str]) -> None:
-    """Warn where column and kind are called alike, each on its side: `indexing.typemap.text = string` may mean either."""
+    """Warn where column and kind are called alike, each on its side: `indexing.typemap.text =
+    string` may mean either.
+    """
     for key, value in configuration.items():
         setting, column = config.REGISTRY.find(key)
-        if setting.is_word is None or column is None or column == value or not {column, value} <= {*columns}:
+        if (
+            setting.is_word is None
+            or column is None
+            or column == value
+            or not {column, value} <= {*columns}
+        ):
             continue
-        if setting.is_word(column.lower()) and setting.is_word(value.lower()) and is_news(key, value):
-            logger.warning("%s = %s is taken to be about the column %r, not about %r.", key, value, column, value)
+        if (
+            setting.is_word(column.lower())
+            and setting.is_word(value.lower())
+            and is_news(key, value)
+        ):
+            logger.warning(
+                "%s = %s is taken to be about the column %r, not about %r.",
+                key,
+                value,
+                column,
+                value,
+            )
 
 
 def check_change(table: TableHandle, metadata: MetadataAction) -> None:
-    """Refuse metadata that does not fit the table's columns, or the way in which its rows are indexed."""
+    """Refuse metadata that does not fit the table's columns, or the way in which its rows are
+    indexed.
+    """
     configuration = metadata.configuration or {}
     check_indexing(table.physical_columns, configuration)
     if table.snapshot.all_files.num_rows:
@@ -191,9 +234,11 @@ def check_indexing(columns: TableSchema, configuration: Mapping[str, str]) -> No
 
 
 def check_same_index(columns: TableSchema, before: LiveIndexing, after: Mapping[str, str]) -> None:
-    """Refuse a configuration under which rows that are there would have to be indexed in another way.
+    """Refuse a configuration under which rows that are there would have to be indexed in another
+    way.
 
-    What it leaves out the splits tell; and a column that they index in several ways may be settled on one of them.
+    What it leaves out the splits tell; and a column that they index in several ways may be settled
+    on one of them.
     """
     try:
         old_mapping = columns.mapping(config.resolve(table=before.configuration))
@@ -207,10 +252,13 @@ def check_same_index(columns: TableSchema, before: LiveIndexing, after: Mapping[
         if ways and column.name in named and not any(same_terms(way, column) for way in ways):
             kinds = " or ".join(way.terms for way in ways)
             raise InvalidInputError(
-                f"Column {column.name!r} is indexed as {kinds}; it cannot be {column.terms}.", column=column.name
+                f"Column {column.name!r} is indexed as {kinds}; it cannot be {column.terms}.",
+                column=column.name,
             )
     undecided = {*before.disputed, *(before.followed - named)}
-    check_compatible(old_mapping, DocMapping(tuple(c for c in new_mapping.columns if c.name not in undecided)))
+    check_compatible(
+        old_mapping, DocMapping(tuple(c for c in new_mapping.columns if c.name not in undecided))
+    )
 
 
 def set_properties(
@@ -225,8 +273,12 @@ def set_properties(
     known = {*(table.metadata.configuration or {})}
     forgotten = [key for key in unset if key in known or config.is_setting(key)]
     with config.named_as_given(options):
-        changed = changed_definition(table, description=description, options=options, unset=forgotten)
-        return commit_definition(table, replace(changed, configuration={**(changed.configuration or {}), **properties}))
+        changed = changed_definition(
+            table, description=description, options=options, unset=forgotten
+        )
+        return commit_definition(
+            table, replace(changed, configuration={**(changed.configuration or {}), **properties})
+        )
 
 
 def changed_definition(
@@ -237,7 +289,9 @@ def changed_definition(
     options: Mapping[str, object],
     unset: Sequence[str],
 ) -> MetadataAction:
-    """The metadata of a table with another name, description or settings, which name columns as people do."""
+    """The metadata of a table with another name, description or settings, which name columns as
+    people do.
+    """
     names = table.names
     return changed_metadata(
         without_registry(table.snapshot.metadata),
@@ -249,13 +303,17 @@ def changed_definition(
 
 
 def commit_definition(table: TableHandle, metadata: MetadataAction) -> int | None:
-    """Commit metadata that fits the rows that are there; returns the version, None if nothing changed."""
+    """Commit metadata that fits the rows that are there; returns the version, None if nothing
+    changed.
+    """
     old = without_registry(table.snapshot.metadata)
     if metadata == old:
         return None
     check_change(table, metadata)
     reindexes = layout(metadata) != layout(old)
-    return table.commit(Changes(Operation.METADATA, metadata=metadata, reindexes=reindexes, engine_info=ENGINE_INFO))
+    return table.commit(
+        Changes(Operation.METADATA, metadata=metadata, reindexes=reindexes, engine_info=ENGINE_INFO)
+    )
 
 
 def update_metadata(
@@ -269,9 +327,12 @@ def update_metadata(
     """Change the name, the description or the configuration. See `Table.update_metadata`."""
     given, forgotten = options or {}, names_list("unset", unset)
     with config.named_as_given(given):
-        metadata = changed_definition(table, name=name, description=description, options=given, unset=forgotten)
+        metadata = changed_definition(
+            table, name=name, description=description, options=given, unset=forgotten
+        )
         version = commit_definition(table, metadata)
-    # The table defines from now on how columns are indexed; what the handle was opened with is older.
+    # The table defines from now on how columns are indexed; what the handle was opened with is
+    # older.
     table.forget_index_options(given)
     return version
 

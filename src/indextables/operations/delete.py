@@ -1,7 +1,7 @@
 """`Table.delete`: delete the rows that match, in one version.
 
-A split all of whose rows match by its bounds in the log is removed without being read; one that cannot match is left
-alone. The others lose their rows by `row_removal`.
+A split all of whose rows match by its bounds in the log is removed without being read; one that
+cannot match is left alone. The others lose their rows by `row_removal`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,13 @@ from indextables.model.report import Progress, Report, pluralize, silent, was
 from indextables.model.snapshot import Snapshot
 from indextables.operations.jobs import DRY_RUN, NO_ACTION, SUCCESS, Execute, in_threads
 from indextables.operations.rewrite import source_splits
-from indextables.operations.row_removal import DeleteOutcome, DeleteTask, RemovalPlan, removal_changes, remove_rows
+from indextables.operations.row_removal import (
+    DeleteOutcome,
+    DeleteTask,
+    RemovalPlan,
+    removal_changes,
+    remove_rows,
+)
 from indextables.query.plan import bind_condition, physical_query, plan_scan
 from indextables.query.task import ScanTask
 from indextables.splits.query.tree import Query
@@ -76,11 +82,19 @@ class DeletePlan(Report, frozen=True):
             )
         status = DRY_RUN if rows else NO_ACTION
         return DeleteReport(
-            self.table_path, status, rows, len(self.candidates), len(self.removed_splits), None, message
+            self.table_path,
+            status,
+            rows,
+            len(self.candidates),
+            len(self.removed_splits),
+            None,
+            message,
         )
 
 
-def plan(snapshot: Snapshot, *, url: str, where: Predicate | None = None, query: Query | None = None) -> DeletePlan:
+def plan(
+    snapshot: Snapshot, *, url: str, where: Predicate | None = None, query: Query | None = None
+) -> DeletePlan:
     """Find the splits of a snapshot that can hold rows to delete."""
     columns = tuple(snapshot.metadata.partition_columns or ())
     files = files_in_parts(snapshot, where)
@@ -93,7 +107,13 @@ def plan(snapshot: Snapshot, *, url: str, where: Predicate | None = None, query:
     counts = removed.column("num_records").to_pylist()
     sources = source_splits(files.filter(pa.array(possible & ~certain)), snapshot.schema_registry)
     removal = RemovalPlan(snapshot, tuple(sources), where, query)
-    vectors = dict(zip(removed.column("path").to_pylist(), removed.column("deletion_vector").to_pylist(), strict=True))
+    vectors = dict(
+        zip(
+            removed.column("path").to_pylist(),
+            removed.column("deletion_vector").to_pylist(),
+            strict=True,
+        )
+    )
     return DeletePlan(
         table_path=url,
         version=snapshot.version,
@@ -139,8 +159,13 @@ def run(
         parameters={name: str(value) for name, value in condition.items() if value is not None},
         metrics={"numDeletedRecords": done.deleted + (planned.removed_rows or 0)},
     )
-    version = log.commit(planned.removal.read, changes, written=[action.path for action in done.adds]).version
-    rows = None if planned.removed_rows is None else planned.removed_rows + done.deleted
+    version = log.commit(
+        planned.removal.read, changes, written=[action.path for action in done.adds]
+    ).version
+    if planned.removed_rows is None:
+        rows = None
+    else:
+        rows = planned.removed_rows + done.deleted
     rewritten = len(done.adds)
     return DeleteReport(
         table_path=planned.table_path,

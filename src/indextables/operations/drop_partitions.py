@@ -76,24 +76,35 @@ def run(planned: DropPlan, log: TransactionLog, *, engine_info: str | None = Non
     committed = log.commit(planned.read, changes)
     if committed.version is None:
         return _report(planned, (), None, NO_ACTION)
-    actions = committed.offered.actions if committed.offered is not None else ()
+    if committed.offered is not None:
+        actions = committed.offered.actions
+    else:
+        actions = ()
     gone = [(a.partition_values, a.size or 0) for a in actions if isinstance(a, RemoveAction)]
     return _report(planned, _partitions(gone), committed.version, SUCCESS)
 
 
-def _partitions(gone: Sequence[tuple[dict[str, str | None] | None, int]]) -> tuple[DroppedPartition, ...]:
+def _partitions(
+    gone: Sequence[tuple[dict[str, str | None] | None, int]],
+) -> tuple[DroppedPartition, ...]:
     sizes: dict[tuple[tuple[str, str | None], ...], list[int]] = {}
     for values, size in gone:
         sizes.setdefault(tuple((values or {}).items()), []).append(size)
     return tuple(
-        DroppedPartition(dict(values), len(split_sizes), sum(split_sizes)) for values, split_sizes in sizes.items()
+        DroppedPartition(dict(values), len(split_sizes), sum(split_sizes))
+        for values, split_sizes in sizes.items()
     )
 
 
-def _report(planned: DropPlan, gone: tuple[DroppedPartition, ...], version: int | None, status: str) -> DropReport:
+def _report(
+    planned: DropPlan, gone: tuple[DroppedPartition, ...], version: int | None, status: str
+) -> DropReport:
     splits, size = sum(p.splits for p in gone), sum(p.size_bytes for p in gone)
     verb = "would be dropped" if status == DRY_RUN else "dropped"
-    message = f"{len(gone)} partition(s) {verb}." if gone else f"No partition matches `{planned.where}`."
+    if gone:
+        message = f"{len(gone)} partition(s) {verb}."
+    else:
+        message = f"No partition matches `{planned.where}`."
     return DropReport(planned.table_path, status, len(gone), splits, size, version, message, gone)
 
 

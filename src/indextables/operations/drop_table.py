@@ -56,12 +56,13 @@ class DropTablePlan(Report, frozen=True):
 
     def report(self, status: str, files: Sequence[ObjectInfo]) -> DropTableReport:
         """Return the counts."""
-        verb = "would be deleted" if status == DRY_RUN else f"{was(len(files))} deleted"
+        if status == DRY_RUN:
+            verb = "would be deleted"
+        else:
+            verb = f"{was(len(files))} deleted"
         kept = ""
         if self.files_kept:
-            kept = (
-                f" {pluralize(self.files_kept, 'file')} in the folder {was(self.files_kept)} kept: not of this table."
-            )
+            kept = f" {pluralize(self.files_kept, 'file')} in the folder {was(self.files_kept)} kept: not of this table."
         return DropTableReport(
             table_path=self.table_path,
             status=status,
@@ -87,14 +88,18 @@ def plan(log: TransactionLog) -> DropTablePlan:
     own = [info for info in own_files(listed) if _is_of_the_table(info.path)]
     listing = listing_of(info for info in own if info.path.startswith(f"{log_files.LOG}/"))
     if listing.is_empty and not listing.is_dropped:
-        raise TableNotFoundError(f"There is no table at {log.store.url}. Nothing was deleted.", path=log.store.url)
+        raise TableNotFoundError(
+            f"There is no table at {log.store.url}. Nothing was deleted.", path=log.store.url
+        )
     if not listing.is_dropped:
         with suppress(CorruptTableError):  # a damaged table can be dropped
             check_writable(log.fresh().header.protocol, path=log.store.url)
     return DropTablePlan(log.store.url, tuple(own), len(listed) - len(own))
 
 
-def run(planned: DropTablePlan, log: TransactionLog, *, progress: Progress = silent) -> DropTableReport:
+def run(
+    planned: DropTablePlan, log: TransactionLog, *, progress: Progress = silent
+) -> DropTableReport:
     """Wait for the background work of this process, write the marker, delete everything, delete the
     marker.
     """
@@ -134,7 +139,11 @@ def run(planned: DropTablePlan, log: TransactionLog, *, progress: Progress = sil
 def _is_of_the_table(path: str) -> bool:
     name = path.rpartition("/")[2]
     in_own_folder = path.startswith((f"{log_files.LOG}/", f"{VECTOR_FOLDER}/"))
-    return in_own_folder or name.endswith((".split", ".split.crc")) or name.startswith(".indextables-tmp-")
+    return (
+        in_own_folder
+        or name.endswith((".split", ".split.crc"))
+        or name.startswith(".indextables-tmp-")
+    )
 
 
 def drop_table(

@@ -52,12 +52,25 @@ from indextables.model.deletion_vector import REACHED_COLUMNS, listed_paths
 from indextables.model.predicate import Predicate, Where
 from indextables.model.pruning import may_match
 from indextables.model.report import Progress, Report, pluralize, silent, was
-from indextables.model.retention import HOUR_MS, CheckpointFiles, LogInventory, RetentionPolicy, find_expired
+from indextables.model.retention import (
+    HOUR_MS,
+    CheckpointFiles,
+    LogInventory,
+    RetentionPolicy,
+    find_expired,
+)
 from indextables.model.snapshot import Snapshot
 from indextables.operations import purge, traces
 from indextables.operations.jobs import DRY_RUN, NO_ACTION, SUCCESS, collect, in_threads
 from indextables.operations.purge import Retention
-from indextables.operations.rewrite import ListedSplit, Naming, SourceSplit, SplitRewriter, discard, source_splits
+from indextables.operations.rewrite import (
+    ListedSplit,
+    Naming,
+    SourceSplit,
+    SplitRewriter,
+    discard,
+    source_splits,
+)
 from indextables.operations.tags import tagged_files
 from indextables.operations.traces import LogScan, RowCondition, SplitScan, Trace
 from indextables.splits.read.cache import SplitCache
@@ -101,7 +114,10 @@ class EraseTask(Struct, frozen=True):
         stored = replace(entry, vector=None, deleted=None, num_records=self.source.stored_records)
         whole = open_table_split(split_store, stored, rewriter.schema, rewriter.partition_columns)
         matches = self.condition.matches(whole)
-        alive = np.ones(len(matches), np.bool_) if live.mask is None else live.mask.alive
+        if live.mask is None:
+            alive = np.ones(len(matches), np.bool_)
+        else:
+            alive = live.mask.alive
         visible = int((matches & alive).sum())
         masked = int(matches.sum()) - visible
         if not visible and not masked:
@@ -185,7 +201,9 @@ class Eraser(Struct, frozen=True, dict=True):
     ) -> Eraser:
         """Create an erasure from a condition in physical column names."""
         metadata = snapshot.metadata
-        condition = RowCondition(where, metadata.schema_string, tuple(metadata.partition_columns or ()))
+        condition = RowCondition(
+            where, metadata.schema_string, tuple(metadata.partition_columns or ())
+        )
         return cls(log, condition, retention, spec, settings, progress, engine_info)
 
     def preview(self, snapshot: Snapshot) -> EraseReport:
@@ -203,7 +221,13 @@ class Eraser(Struct, frozen=True, dict=True):
                 "from live splits. "
                 f"{pluralize(len(found), 'file')} hold the rows now; {kept} of them would be kept for now."
             )
-        report = self._report(DRY_RUN if found else NO_ACTION, holders, visible=visible, masked=masked, message=message)
+        report = self._report(
+            DRY_RUN if found else NO_ACTION,
+            holders,
+            visible=visible,
+            masked=masked,
+            message=message,
+        )
         return replace(report, dry_run=True)
 
     def run(self, snapshot: Snapshot) -> EraseReport:
@@ -261,7 +285,9 @@ class Eraser(Struct, frozen=True, dict=True):
         condition = self.condition
         files = files_in_parts(snapshot, condition.where)
         possible = may_match(condition.where, files, partition_columns=condition.partition_columns)
-        sources = source_splits(files.filter(pa.array(np.asarray(possible))), snapshot.schema_registry)
+        sources = source_splits(
+            files.filter(pa.array(np.asarray(possible))), snapshot.schema_registry
+        )
         foreign = [source.path for _, source in sources if source.foreign]
         if foreign:
             raise RefusedError(
@@ -275,17 +301,27 @@ class Eraser(Struct, frozen=True, dict=True):
 
     def _tasks(self, sources: Sequence[ListedSplit], snapshot: Snapshot) -> list[EraseTask]:
         rewriter = SplitRewriter.of(snapshot.metadata, spec=self.spec, settings=self.settings)
-        return [EraseTask(rewriter, source, dict(values), self.condition) for values, source in sources]
+        return [
+            EraseTask(rewriter, source, dict(values), self.condition) for values, source in sources
+        ]
 
     def _count(self, sources: Sequence[ListedSplit]) -> tuple[int, int]:
         """Return how many matching rows of live splits are visible, and how many are masked."""
-        schema, columns, store = self.condition.schema, self.condition.partition_columns, self.log.store
+        schema, columns, store = (
+            self.condition.schema,
+            self.condition.partition_columns,
+            self.log.store,
+        )
         visible = stored = 0
         for values, source in sources:
             entry = source.entry(dict(values))
-            visible += int(self.condition.matches(open_table_split(store, entry, schema, columns)).sum())
+            visible += int(
+                self.condition.matches(open_table_split(store, entry, schema, columns)).sum()
+            )
             whole = replace(entry, vector=None, deleted=None, num_records=source.stored_records)
-            stored += int(self.condition.matches(open_table_split(store, whole, schema, columns)).sum())
+            stored += int(
+                self.condition.matches(open_table_split(store, whole, schema, columns)).sum()
+            )
         return visible, stored - visible
 
     def _rewrite(self, snapshot: Snapshot) -> tuple[list[EraseOutcome], int | None]:
@@ -313,7 +349,9 @@ class Eraser(Struct, frozen=True, dict=True):
             metrics={"numErasedRecords": visible + sum(outcome.masked for outcome in outcomes)},
             engine_info=self.engine_info,
         )
-        committed = self.log.commit(snapshot, changes, written=[action.path for action in adds], keep_up=False)
+        committed = self.log.commit(
+            snapshot, changes, written=[action.path for action in adds], keep_up=False
+        )
         return outcomes, committed.version
 
     # Everything else in the folder.
@@ -370,7 +408,11 @@ class Eraser(Struct, frozen=True, dict=True):
         """Return whether a file with the rows, or a version, is as new as the newest checkpoint,
         which depends on it.
         """
-        held = [_version_of(trace) for trace in found if trace.kind in _VERSIONED and not trace.store_url]
+        held = [
+            _version_of(trace)
+            for trace in found
+            if trace.kind in _VERSIONED and not trace.store_url
+        ]
         newest = max([*held, *([] if version is None else [version])], default=None)
         states, checkpoints = self.log.cleaner().inventory().usable()
         return newest is not None and max([-1, *states, *checkpoints]) <= newest
@@ -383,7 +425,9 @@ class Eraser(Struct, frozen=True, dict=True):
         """Delete the splits with the rows; if the log lists them (`logged`), also its expired
         files.
         """
-        planned = purge.plan(self.log, retention=self.retention, settings=self._retention_settings())
+        planned = purge.plan(
+            self.log, retention=self.retention, settings=self._retention_settings()
+        )
         unneeded = {file.path for file in planned.files if file.kind in ("vector", "temporary")}
         planned = planned.only(condemned | unneeded, log=logged)
         settings = replace(self.settings.group(PurgeSettings), max_files=0)
@@ -407,16 +451,26 @@ class Eraser(Struct, frozen=True, dict=True):
 
     # The report.
 
-    def _holders(self, found: Sequence[Trace], *, live: frozenset[str], planned: bool) -> Iterator[RowHolder]:
+    def _holders(
+        self, found: Sequence[Trace], *, live: frozenset[str], planned: bool
+    ) -> Iterator[RowHolder]:
         if not found:
             return
         logs = [*self._logs()]
-        judge = _Judge.of(self.log, logs, self.retention, self._retention_settings(), live=live, planned=planned)
+        judge = _Judge.of(
+            self.log, logs, self.retention, self._retention_settings(), live=live, planned=planned
+        )
         for trace in sorted(found, key=lambda t: (t.store_url, t.kind != traces.SPLIT, t.path)):
             yield judge.holder(trace)
 
     def _report(
-        self, status: str, holders: tuple[RowHolder, ...], *, visible: int, masked: int, message: str
+        self,
+        status: str,
+        holders: tuple[RowHolder, ...],
+        *,
+        visible: int,
+        masked: int,
+        message: str,
     ) -> EraseReport:
         return EraseReport(
             table_path=self.log.store.url,
@@ -476,7 +530,9 @@ class _Judge(Struct, frozen=True):
     ) -> _Judge:
         """Create the judge of a table as it is now, or (`planned`) as it will be after a new state."""
         newest = log.fresh()
-        tagged_files(log, newest)  # a tagged version that cannot be read is refused with the way out
+        tagged_files(
+            log, newest
+        )  # a tagged version that cannot be read is refused with the way out
         tags_of = {
             path: name
             for name, version in newest.header.tags.items()
@@ -487,7 +543,9 @@ class _Judge(Struct, frozen=True):
         for cleaner, url in logs:
             inventory = cleaner.inventory()
             if planned:
-                inventory = replace(inventory, states={**inventory.states, newest.version + 2: CheckpointFiles(())})
+                inventory = replace(
+                    inventory, states={**inventory.states, newest.version + 2: CheckpointFiles(())}
+                )
             untagged = {(url, path) for path in _expired_some_day(inventory)}
             own = replace(inventory, tagged=frozenset(newest.header.tags.values()))
             aging |= {(url, path) for path in _expired_some_day(own)}
@@ -507,7 +565,10 @@ class _Judge(Struct, frozen=True):
 
     def holder(self, trace: Trace) -> RowHolder:
         """Return the verdict on one file."""
-        path = f"{trace.store_url}/{trace.path}" if trace.store_url else trace.path
+        if trace.store_url:
+            path = f"{trace.store_url}/{trace.path}"
+        else:
+            path = trace.path
         fate, until_ms, lifted_by = self._verdict(trace)
         until = None if until_ms is None else _iso(until_ms)
         return RowHolder(path, trace.kind, trace.rows, fate, trace.reason, until, lifted_by)
@@ -534,12 +595,20 @@ class _Judge(Struct, frozen=True):
         if trace.path in self.live and not self.planned:
             return KEEP, None, f"{_AGAIN}: the rows were written while it ran"
         if trace.path in self.live:
-            return REWRITE, self.now_ms + self.split_ms if self.split_ms else None, setting if self.split_ms else None
+            return (
+                REWRITE,
+                self.now_ms + self.split_ms if self.split_ms else None,
+                setting if self.split_ms else None,
+            )
         ended = self.history.ended.get(trace.path) or self.history.untraced
         since = [ms for ms in (trace.modified_ms, ended.at_ms if ended else None) if ms is not None]
-        return self._by_age(replace(trace, modified_ms=max(since, default=None)), self.split_ms, setting)
+        return self._by_age(
+            replace(trace, modified_ms=max(since, default=None)), self.split_ms, setting
+        )
 
-    def _by_age(self, trace: Trace, limit_ms: int, lifted_by: str) -> tuple[str, int | None, str | None]:
+    def _by_age(
+        self, trace: Trace, limit_ms: int, lifted_by: str
+    ) -> tuple[str, int | None, str | None]:
         if trace.modified_ms is None:
             return KEEP, None, "the store does not report the age of the file: delete it by hand"
         until_ms = trace.modified_ms + limit_ms
@@ -552,13 +621,19 @@ class _Judge(Struct, frozen=True):
     def _limit_ms(self, trace: Trace) -> int:
         policy = self.policy
         if trace.kind in (traces.MANIFEST, traces.PART):
-            return max(policy.manifest_ms, policy.state_ms if trace.kind == traces.MANIFEST else policy.checkpoint_ms)
+            return max(
+                policy.manifest_ms,
+                policy.state_ms if trace.kind == traces.MANIFEST else policy.checkpoint_ms,
+            )
         limits = {traces.VERSION: policy.log_ms, traces.STATE: policy.state_ms}
         return limits.get(trace.kind, policy.checkpoint_ms)
 
     def _setting(self, trace: Trace) -> str:
         policy = self.policy
-        if trace.kind in (traces.MANIFEST, traces.PART) and self._limit_ms(trace) == policy.manifest_ms:
+        if (
+            trace.kind in (traces.MANIFEST, traces.PART)
+            and self._limit_ms(trace) == policy.manifest_ms
+        ):
             return "the setting state.gc.minManifestAgeHours"
         return _RETENTION.format("purge.txLogRetentionHours")
 
@@ -592,7 +667,9 @@ def _version_of(trace: Trace) -> int:
 
 
 def _iso(ms: int) -> str:
-    return (dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=ms)).isoformat(timespec="seconds")
+    return (dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=ms)).isoformat(
+        timespec="seconds"
+    )
 
 
 def _remove_empty_folders(root: Path, condition: RowCondition, others: tuple[str, ...]) -> None:
@@ -614,13 +691,21 @@ def _message(visible: int, masked: int, holders: Sequence[RowHolder]) -> str:
     if not holders:
         return f"{message} Every file of the table was read: none holds such a row."
     until = [holder.until for holder in holders if holder.until is not None]
-    when = f" The last retention ends at {max(until)}; run the erasure again then." if until else ""
+    if until:
+        when = f" The last retention ends at {max(until)}; run the erasure again then."
+    else:
+        when = ""
     hold = "holds" if len(holders) == 1 else "hold"
     return f"{message} Not proved: {pluralize(len(holders), 'file')} still {hold} such rows, or may.{when}"
 
 
 def erase(
-    table: TableHandle, *, where: Where | None, retention_hours: float | None, dry_run: bool, progress: Progress
+    table: TableHandle,
+    *,
+    where: Where | None,
+    retention_hours: float | None,
+    dry_run: bool,
+    progress: Progress,
 ) -> EraseReport:
     """Erase the rows that match. See `Table.erase`."""
     table.check_writable()
@@ -630,12 +715,17 @@ def erase(
     newest = table.read_newest()
     condition = newest.bind_physical(where)
     assert condition is not None
-    hours = None if retention_hours is None else number("retention_hours", retention_hours, "hours")
+    if retention_hours is None:
+        hours = None
+    else:
+        hours = number("retention_hours", retention_hours, "hours")
     eraser = Eraser.of(
         newest.snapshot,
         newest.log,
         where=condition,
-        retention=Retention.from_arguments(newest.settings.group(PurgeSettings), split_hours=hours, log_hours=hours),
+        retention=Retention.from_arguments(
+            newest.settings.group(PurgeSettings), split_hours=hours, log_hours=hours
+        ),
         spec=newest.spec,
         settings=newest.search_settings,
         progress=progress,

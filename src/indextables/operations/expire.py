@@ -31,7 +31,9 @@ def expire(
     newest = table.read_newest()
     now_ms = table.log.now_ms() if now is None else to_epoch_ms(now)
     expired = expired_rows(newest.schema, newest.settings.group(ExpirySettings), now_ms)
-    return delete(table, where=expired, query=None, dry_run=dry_run, progress=progress, execute=execute)
+    return delete(
+        table, where=expired, query=None, dry_run=dry_run, progress=progress, execute=execute
+    )
 
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -63,7 +65,9 @@ def check_retention(schema: pa.Schema, settings: ExpirySettings) -> None:
     if bool(settings.column) != bool(settings.period_ms):
         given, missing = ("column", "period") if settings.column else ("period", "column")
         raise InvalidInputError(
-            f"retention.{given} is set and retention.{missing} is not.", hint="Set both, or neither.", key=missing
+            f"retention.{given} is set and retention.{missing} is not.",
+            hint="Set both, or neither.",
+            key=missing,
         )
     if not settings.column:
         return

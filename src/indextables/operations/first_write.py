@@ -1,9 +1,11 @@
-"""Writing rows to a table that may not exist yet: the rows are written first, then the table is created and one commit made.
+"""Writing rows to a table that may not exist yet: the rows are written first, then the table is
+created and one commit made.
 
-If the rows cannot be written, no table is created. Two writers may both find no table. One of them creates it; the other
-plans its commit again, in its own mode, on the table that it now finds, as if it had come later (rule R17): it appends,
-replaces or is refused as on any table that exists. Its rows are not written again; if they were written for another layout,
-the commit is a ConflictError and the write can be repeated.
+If the rows cannot be written, no table is created. Two writers may both find no table. One of them
+creates it; the other plans its commit again, in its own mode, on the table that it now finds, as if
+it had come later (rule R17): it appends, replaces or is refused as on any table that exists. Its
+rows are not written again; if they were written for another layout, the commit is a ConflictError
+and the write can be repeated.
 """
 
 from __future__ import annotations
@@ -15,7 +17,12 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from indextables import config
-from indextables.errors import ConflictError, InvalidInputError, TableExistsError, TableNotFoundError
+from indextables.errors import (
+    ConflictError,
+    InvalidInputError,
+    TableExistsError,
+    TableNotFoundError,
+)
 from indextables.handle import ENGINE_INFO, TableHandle, open_log
 from indextables.log.create import create_table
 from indextables.log.transaction_log import TransactionLog
@@ -43,13 +50,17 @@ def create_with_rows(
     options: Options = None,
     request: WriteRequest,
 ) -> tuple[TableHandle, int | None]:
-    """Create a table (version 0) and append its first rows; return it and the version of the rows (1, None for no rows).
+    """Create a table (version 0) and append its first rows; return it and the version of the rows
+    (1, None for no rows).
 
-    If another writer creates it concurrently that is an error, or with `request.exist_ok` the rows are appended to it.
+    If another writer creates it concurrently that is an error, or with `request.exist_ok` the rows
+    are appended to it.
     """
     log = open_log(path, options)
     rows = data if isinstance(data, Incoming) else incoming(data)
-    write = plan_first_rows(log, rows.schema, request, options=options, partition_columns=partition_columns)
+    write = plan_first_rows(
+        log, rows.schema, request, options=options, partition_columns=partition_columns
+    )
     added = write.run(rows.batches)
     table, version = finish_rows(log, write, added)
     return TableHandle(log, table.snapshot, options), version
@@ -67,10 +78,14 @@ def plan_rows(
     try:
         table = TableHandle(log, log.newest(), options)
     except TableNotFoundError:
-        return plan_first_rows(log, data, request, options=options, partition_columns=partition_columns or ())
+        return plan_first_rows(
+            log, data, request, options=options, partition_columns=partition_columns or ()
+        )
     if not request.exist_ok:
         raise TableExistsError(
-            f"There is a table at {table.path} already.", hint="Append to it, or overwrite it.", path=table.path
+            f"There is a table at {table.path} already.",
+            hint="Append to it, or overwrite it.",
+            path=table.path,
         )
     check_partitioning(table, partition_columns)
     return plan_write(table, data, _in_partitions(request, table.partition_columns))
@@ -84,8 +99,12 @@ def plan_first_rows(
     options: Options = None,
     partition_columns: Sequence[str] = (),
 ) -> RowWrite:
-    """Check the first rows of a table, and everything that the table will be: its columns, partitions and settings."""
-    metadata = new_metadata(data, partition_columns, options, table_id=log.new_id(), created_time=log.now_ms())
+    """Check the first rows of a table, and everything that the table will be: its columns,
+    partitions and settings.
+    """
+    metadata = new_metadata(
+        data, partition_columns, options, table_id=log.new_id(), created_time=log.now_ms()
+    )
     settings = config.resolve(options=options, table=metadata.configuration)
     return row_write.plan_row_write(
         StoreSpec.from_url(log.store.url, settings),
@@ -108,13 +127,17 @@ def plan_definition(
     properties: Mapping[str, str] | None = None,
     replaces: bool | None = False,
 ) -> RowWrite:
-    """The first rows of a table as it shall be from now on, whatever its columns, partitions and index were before.
+    """The first rows of a table as it shall be from now on, whatever its columns, partitions and
+    index were before.
 
-    `replaces` says whether there must be a table (True), must be none (False), or may be one (None). Rows and definition
-    are one version: a write that fails leaves what was there. `properties` are words of users, which are no settings.
+    `replaces` says whether there must be a table (True), must be none (False), or may be one
+    (None). Rows and definition are one version: a write that fails leaves what was there.
+    `properties` are words of users, which are no settings.
     """
     request = WriteRequest(exist_ok=replaces is None)
-    write = plan_first_rows(log, data, request, options=options, partition_columns=partition_columns)
+    write = plan_first_rows(
+        log, data, request, options=options, partition_columns=partition_columns
+    )
     configuration = {**(write.table.configuration or {}), **(properties or {})}
     metadata = replace(write.table, description=description, configuration=configuration)
     write = replace(write, header=replace(write.header, metadata=metadata))
@@ -141,7 +164,9 @@ def plan_definition(
 
 
 def with_options(write: RowWrite, options: Mapping[str, object]) -> RowWrite:
-    """The write with further options for its commit. A table that it will create is checked against them, here."""
+    """The write with further options for its commit. A table that it will create is checked against
+    them, here.
+    """
     write = replace(write, options={**options, **write.options})
     if not options or write.read_version != row_write.NOT_CREATED:
         return write
@@ -156,7 +181,11 @@ def with_options(write: RowWrite, options: Mapping[str, object]) -> RowWrite:
 
 
 def finish_rows(
-    log: TransactionLog, write: RowWrite, added: Sequence[AddAction], *, parameters: Mapping[str, Any] | None = None
+    log: TransactionLog,
+    write: RowWrite,
+    added: Sequence[AddAction],
+    *,
+    parameters: Mapping[str, Any] | None = None,
 ) -> tuple[TableHandle, int | None]:
     """Commit what a planned write has written, to a table that is created now if there was none."""
     try:
@@ -171,7 +200,9 @@ def finish_rows(
 
 
 def _create_table(log: TransactionLog, write: RowWrite) -> tuple[TableHandle, RowWrite]:
-    """Create the table, or plan the write again on the table that another writer created first (R17)."""
+    """Create the table, or plan the write again on the table that another writer created first
+    (R17).
+    """
     metadata = replace(write.table, created_time=log.now_ms())
     try:
         snapshot = create_table(log, metadata, exist_ok=False, engine_info=ENGINE_INFO)
@@ -180,7 +211,9 @@ def _create_table(log: TransactionLog, write: RowWrite) -> tuple[TableHandle, Ro
             raise
         table = TableHandle(log, log.fresh(), write.options)
         return table, _plan_again(table, write)
-    return TableHandle(log, snapshot, write.options), replace(write, header=replace(write.header, version=0))
+    return TableHandle(log, snapshot, write.options), replace(
+        write, header=replace(write.header, version=0)
+    )
 
 
 def _plan_again(table: TableHandle, write: RowWrite) -> RowWrite:
@@ -198,7 +231,9 @@ def _plan_again(table: TableHandle, write: RowWrite) -> RowWrite:
 
 
 def _in_partitions(request: WriteRequest, partition_columns: Sequence[str]) -> WriteRequest:
-    """Return the request for a table with these partition columns: without any, all of it is overwritten, as in Spark."""
+    """Return the request for a table with these partition columns: without any, all of it is
+    overwritten, as in Spark.
+    """
     if request.dynamic_partitions and not partition_columns:
         return replace(request, operation=Operation.OVERWRITE, dynamic_partitions=False)
     return request

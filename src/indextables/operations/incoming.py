@@ -69,7 +69,9 @@ def fill_hidden_nulls(column: pa.Array) -> pa.Array:
         return maps
     if pa.types.is_list(kind) and may_hide_nulls(kind):
         mask = column.is_null() if column.null_count else None
-        return pa.ListArray.from_arrays(column.offsets, fill_hidden_nulls(column.values), type=kind, mask=mask)
+        return pa.ListArray.from_arrays(
+            column.offsets, fill_hidden_nulls(column.values), type=kind, mask=mask
+        )
     return column
 
 
@@ -94,7 +96,9 @@ class Incoming(Struct, frozen=True):
     batches: Iterator[pa.RecordBatch]
 
 
-def incoming(data: Any, columns: Collection[str] = (), *, schema: pa.Schema | None = None) -> Incoming:
+def incoming(
+    data: Any, columns: Collection[str] = (), *, schema: pa.Schema | None = None
+) -> Incoming:
     """Convert anything with an Arrow stream (pyarrow, polars, pandas, duckdb), an iterable of
     record batches, or a list of dicts.
 
@@ -106,10 +110,17 @@ def incoming(data: Any, columns: Collection[str] = (), *, schema: pa.Schema | No
         data = pa.Table.from_batches([data])
     if hasattr(data, "__arrow_c_stream__"):
         reader = _stream(data)
-        fields = [field for field in reader.schema if field.name in columns or not _UNNAMED_INDEX.fullmatch(field.name)]
+        fields = [
+            field
+            for field in reader.schema
+            if field.name in columns or not _UNNAMED_INDEX.fullmatch(field.name)
+        ]
         if len(fields) < len(reader.schema) and type(data).__module__.startswith("pandas."):
             names = [field.name for field in fields]
-            return Incoming(_check_schema(pa.schema(fields)), _normal_batches(batch.select(names) for batch in reader))
+            return Incoming(
+                _check_schema(pa.schema(fields)),
+                _normal_batches(batch.select(names) for batch in reader),
+            )
         return Incoming(_check_schema(reader.schema), _normal_batches(reader))
     if isinstance(data, Iterable) and not isinstance(data, str | bytes | dict):
         batches = iter(data)
@@ -153,16 +164,29 @@ def _from_dicts(rows: Sequence[Any], schema: pa.Schema | None) -> pa.Table:
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping) or not all(isinstance(key, str) for key in row):
             hint = "Give dicts whose keys are the names of columns."
-            raise InvalidInputError(f"Row {number} is no dict of columns: {show_value(row)}.", hint=hint, row=number)
+            raise InvalidInputError(
+                f"Row {number} is no dict of columns: {show_value(row)}.", hint=hint, row=number
+            )
     names = list(dict.fromkeys(key for row in rows for key in row))
-    types = {} if schema is None else {f.name.lower(): f.type for f in schema}
-    return pa.table({name: _values([row.get(name) for row in rows], name, types.get(name.lower())) for name in names})
+    if schema is None:
+        types = {}
+    else:
+        types = {f.name.lower(): f.type for f in schema}
+    return pa.table(
+        {
+            name: _values([row.get(name) for row in rows], name, types.get(name.lower()))
+            for name in names
+        }
+    )
 
 
 def _values(values: list[Any], name: str, kind: pa.DataType | None) -> pa.Array:
     """Return the values of a column in the table's type; for a new column, in their common type."""
     try:
-        guess = kind if kind is not None else _normal_type(pa.array(values).type, name)
+        if kind is not None:
+            guess = kind
+        else:
+            guess = _normal_type(pa.array(values).type, name)
         return array_of(values, guess)
     except UNFIT as error:
         row = _first_of_another_kind(values, name) if kind is None else first_unfit(values, kind)
@@ -186,8 +210,13 @@ def _normal_type(kind: pa.DataType, name: str) -> pa.DataType:
     return normalize(pa.schema([pa.field(name, kind)])).field(0).type
 
 
-def _unfit(values: list[Any], name: str, kind: pa.DataType | None, row: int | None, reason: str) -> InvalidInputError:
-    where = "" if row is None else f" of row {row}, {show_value(values[row])},"
+def _unfit(
+    values: list[Any], name: str, kind: pa.DataType | None, row: int | None, reason: str
+) -> InvalidInputError:
+    if row is None:
+        where = ""
+    else:
+        where = f" of row {row}, {show_value(values[row])},"
     message = f"The value{where} does not fit column {name!r}{'' if kind is None else f', which is {kind}'}: {reason}."
     missing = row is not None and str(values[row]) in {"nan", "NaT", "<NA>"}
     hint = f"{'A missing value is None. ' if missing else ''}Nothing was written."
@@ -203,7 +232,9 @@ def _normal_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
     for batch in batches:
         if batch.schema != given:
             given, normal = batch.schema, normalize(batch.schema).remove_metadata()
-        columns = [_normal_column(batch.column(i), field, rows_before) for i, field in enumerate(normal)]
+        columns = [
+            _normal_column(batch.column(i), field, rows_before) for i, field in enumerate(normal)
+        ]
         yield pa.RecordBatch.from_arrays(columns, schema=normal)
         rows_before += batch.num_rows
 
@@ -213,14 +244,18 @@ def _normal_column(column: pa.Array, field: pa.Field, rows_before: int) -> pa.Ar
         return exact_cast(column, field.type)
     except (*UNFIT, NotImplementedError) as error:
         position = bisect_left(
-            range(1, len(column)), True, key=lambda count: _changes(column.slice(0, count), field.type)
+            range(1, len(column)),
+            True,
+            key=lambda count: _changes(column.slice(0, count), field.type),
         )
         message = (
             f"The value of row {rows_before + position}, {_show(column[position])}, of column {field.name!r} cannot "
             f"be stored as {field.type} without loss: {str(error).rstrip('.')}."
         )
         hint = "Cast the column before writing, where you can decide what is lost. Nothing was written."
-        raise InvalidInputError(message, hint=hint, column=field.name, row=rows_before + position) from None
+        raise InvalidInputError(
+            message, hint=hint, column=field.name, row=rows_before + position
+        ) from None
 
 
 def _show(value: pa.Scalar) -> str:
@@ -242,10 +277,14 @@ def _check_schema(given: pa.Schema) -> pa.Schema:
     """Return the schema in table types. Duplicate column names are refused."""
     schema = normalize(given)
     check_names(schema)
-    interval = next((field.name for field in schema if field.type == pa.month_day_nano_interval()), None)
+    interval = next(
+        (field.name for field in schema if field.type == pa.month_day_nano_interval()), None
+    )
     if interval is not None:
         message = f"Column {interval!r} is an interval of months, days and nanoseconds, which Parquet cannot store."
-        raise InvalidInputError(message, hint="Write a duration, or the parts as numbers.", column=interval)
+        raise InvalidInputError(
+            message, hint="Write a duration, or the parts as numbers.", column=interval
+        )
     return pa.schema([pa.field(f.name, f.type, f.nullable) for f in schema])
 
 
@@ -260,7 +299,9 @@ def widen_schema(table: pa.Schema, data: pa.Schema, *, merge_schema: bool) -> pa
 
     Missing columns are null; a narrower number fits a wider column.
     """
-    differences = [d for d in schema_differences(table, data) if not _is_harmless(d, table, data, merge_schema)]
+    differences = [
+        d for d in schema_differences(table, data) if not _is_harmless(d, table, data, merge_schema)
+    ]
     if differences:
         raise mismatch(differences)
     if not merge_schema:
@@ -272,7 +313,9 @@ def widen_schema(table: pa.Schema, data: pa.Schema, *, merge_schema: bool) -> pa
     return merge_schemas(table, new)
 
 
-def _is_harmless(difference: SchemaDifference, table: pa.Schema, data: pa.Schema, merge_schema: bool) -> bool:
+def _is_harmless(
+    difference: SchemaDifference, table: pa.Schema, data: pa.Schema, merge_schema: bool
+) -> bool:
     if difference.kind == "extra":
         return merge_schema and "." not in difference.column
     if difference.kind == "missing":
@@ -289,7 +332,9 @@ def _is_harmless(difference: SchemaDifference, table: pa.Schema, data: pa.Schema
     )
 
 
-def replaced_schema(table: pa.Schema, data: pa.Schema, partition_columns: Collection[str]) -> pa.Schema:
+def replaced_schema(
+    table: pa.Schema, data: pa.Schema, partition_columns: Collection[str]
+) -> pa.Schema:
     """Return the data's columns as the table's, for an overwrite that replaces the schema.
     Partition columns must stay.
     """
@@ -298,7 +343,10 @@ def replaced_schema(table: pa.Schema, data: pa.Schema, partition_columns: Collec
     check_storable(field for field in data if field.name not in table.names)
     for column in partition_columns:
         field = names.get(column.lower())
-        if field is None or (not fits(field.type, table.field(column).type) and field.type != table.field(column).type):
+        if field is None or (
+            not fits(field.type, table.field(column).type)
+            and field.type != table.field(column).type
+        ):
             raise InvalidInputError(
                 f"The partition column {column!r} ({table.field(column).type}) cannot be replaced; the data has "
                 f"{'no such column' if field is None else field.type}.",
@@ -338,7 +386,10 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     columns = []
     for field in schema:
         index = places.get(field.name.lower())
-        column = absent_values(field, batch.num_rows) if index is None else _cast(batch.column(index), field)
+        if index is None:
+            column = absent_values(field, batch.num_rows)
+        else:
+            column = _cast(batch.column(index), field)
         if not field.nullable and column.null_count:
             message = f"Column {field.name!r} holds {column.null_count} null(s), which the table does not allow."
             raise InvalidInputError(message, column=field.name)
@@ -372,7 +423,9 @@ def _within_length(column: pa.Array, field: pa.Field, name: str) -> pa.Array:
         if not pc.any(too_long).as_py():
             return column
         _check_length(pc.utf8_rtrim(column, " "), limit, name)
-        return pc.if_else(pc.fill_null(too_long, False), pc.utf8_slice_codeunits(column, 0, limit), column)
+        return pc.if_else(
+            pc.fill_null(too_long, False), pc.utf8_slice_codeunits(column, 0, limit), column
+        )
     if kinds.is_struct(field.type):
         for part in field.type:
             if _has_limit(part):
@@ -400,7 +453,9 @@ def _check_parts(values: pa.Array, field: pa.Field, name: str) -> None:
     if limit is not None:
         _check_length(values, limit, name)
     elif pa.types.is_map(kind):
-        entries = pc.list_flatten(values.cast(pa.list_(pa.struct([kind.key_field, kind.item_field]))))
+        entries = pc.list_flatten(
+            values.cast(pa.list_(pa.struct([kind.key_field, kind.item_field])))
+        )
         for part in (kind.key_field, kind.item_field):
             _check_parts(pc.struct_field(entries, part.name), part, name)
     elif pa.types.is_list(kind):
@@ -423,7 +478,11 @@ def _check_length(texts: pa.Array, limit: int, name: str) -> None:
 
 
 def only(
-    predicate: Predicate, batches: Iterable[pa.RecordBatch], schema: pa.Schema, *, shown: str | None = None
+    predicate: Predicate,
+    batches: Iterable[pa.RecordBatch],
+    schema: pa.Schema,
+    *,
+    shown: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the batches, and refuse rows that do not match: replacements must belong to the
     replaced part.

@@ -84,7 +84,9 @@ def in_threads(store: Store, *, parallelism: int) -> Callable[[Sequence[Task[R]]
     return execute
 
 
-def collect(results: Iterable[R], into: list[R], after_each: Callable[[], None] = lambda: None) -> None:
+def collect(
+    results: Iterable[R], into: list[R], after_each: Callable[[], None] = lambda: None
+) -> None:
     """Append results to a list as they arrive.
 
     After an error or an interrupt, the results of started tasks are appended before it is raised,
@@ -162,13 +164,18 @@ class Jobs:
             return self.find(job.job_id)
         return None
 
-    def start(self, table_path: str, work: Work, *, groups: int, shutdown_timeout_s: float) -> MergeJob | None:
+    def start(
+        self, table_path: str, work: Work, *, groups: int, shutdown_timeout_s: float
+    ) -> MergeJob | None:
         """Start work in the background. Returns None if a job for the table is running."""
         job = self._begin(table_path, groups)
         if job is None:
             return None
         thread = threading.Thread(
-            target=self._work, args=(job.job_id, work), name=f"indextables-merge-{job.job_id[:8]}", daemon=True
+            target=self._work,
+            args=(job.job_id, work),
+            name=f"indextables-merge-{job.job_id[:8]}",
+            daemon=True,
         )
         with self._lock:
             self._threads[job.job_id] = thread, shutdown_timeout_s
@@ -194,7 +201,10 @@ class Jobs:
         """
         with self._lock:
             waiting = list(self._threads.values())
-        deadline = None if timeout_s is None else self._clock() + timeout_s
+        if timeout_s is None:
+            deadline = None
+        else:
+            deadline = self._clock() + timeout_s
         for thread, longest_s in waiting:
             thread.join(longest_s if deadline is None else max(0.0, deadline - self._clock()))
         return not any(thread.is_alive() for thread, _ in waiting)
@@ -203,7 +213,9 @@ class Jobs:
         """Wait for the job of one table within its limit."""
         with self._lock:
             waiting = [
-                thread for job_id, thread in self._threads.items() if self._jobs[job_id].table_path == table_path
+                thread
+                for job_id, thread in self._threads.items()
+                if self._jobs[job_id].table_path == table_path
             ]
         for thread, longest_s in waiting:
             thread.join(longest_s)
@@ -215,12 +227,17 @@ class Jobs:
 
     def _begin(self, table_path: str, groups: int) -> MergeJob | None:
         with self._lock:
-            if any(job.table_path == table_path and job.status == RUNNING for job in self._jobs.values()):
+            if any(
+                job.table_path == table_path and job.status == RUNNING
+                for job in self._jobs.values()
+            ):
                 return None
             job = MergeJob(str(uuid.uuid4()), table_path, RUNNING, groups)
             self._jobs[job.job_id] = job
             self._began[job.job_id] = self._clock()
-            for finished in [j.job_id for j in self._jobs.values() if j.status != RUNNING][:-_REMEMBERED]:
+            for finished in [j.job_id for j in self._jobs.values() if j.status != RUNNING][
+                :-_REMEMBERED
+            ]:
                 del self._jobs[finished], self._began[finished]
             return job
 
@@ -241,7 +258,9 @@ class Jobs:
 
     def _change(self, job_id: str, **changes: Any) -> None:
         with self._lock:
-            self._jobs[job_id] = self._with_duration(replace(self._jobs[job_id], **changes), ended=True)
+            self._jobs[job_id] = self._with_duration(
+                replace(self._jobs[job_id], **changes), ended=True
+            )
 
     def _with_duration(self, job: MergeJob, *, ended: bool = False) -> MergeJob:
         if job.status != RUNNING and not ended:
@@ -252,5 +271,6 @@ class Jobs:
 JOBS = Jobs()
 """The jobs of this process."""
 os.register_at_fork(after_in_child=JOBS.forget)
-# Before the interpreter stops its thread pools, which a merge needs; an ordinary exit handler would come too late.
+# Before the interpreter stops its thread pools, which a merge needs; an ordinary exit handler would
+# come too late.
 getattr(threading, "_register_atexit", atexit.register)(JOBS.wait)

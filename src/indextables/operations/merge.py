@@ -138,7 +138,9 @@ class MergeBounds(Struct, frozen=True):
             raise InvalidInputError(message, max_source_splits=self.max_source_splits)
         if self.max_dest_splits is not None and self.max_dest_splits < 1:
             message = f"A merge into {self.max_dest_splits} splits makes no sense."
-            raise InvalidInputError(message, hint="Give 1 or more.", max_dest_splits=self.max_dest_splits)
+            raise InvalidInputError(
+                message, hint="Give 1 or more.", max_dest_splits=self.max_dest_splits
+            )
 
     @classmethod
     def of(
@@ -154,7 +156,9 @@ class MergeBounds(Struct, frozen=True):
         columns = settings.cluster_by if order_by is None else order_by
         return cls(
             target_bytes=settings.target_bytes if target_bytes is None else target_bytes,
-            max_source_splits=settings.max_source_splits if max_source_splits is None else max_source_splits,
+            max_source_splits=settings.max_source_splits
+            if max_source_splits is None
+            else max_source_splits,
             skip_threshold=settings.skip_threshold,
             max_dest_splits=max_dest_splits,
             deleted_share=settings.deleted_share,
@@ -197,7 +201,12 @@ class MergePlan(Report, frozen=True):
             for number, group in enumerate(self.groups, start=1)
         ]
         sources = [
-            {"group": number, "path": source.path, "size": source.size, "num_records": source.num_records}
+            {
+                "group": number,
+                "path": source.path,
+                "size": source.size,
+                "num_records": source.num_records,
+            }
             for number, group in enumerate(self.groups, start=1)
             for source in group.sources
         ]
@@ -208,17 +217,21 @@ class MergePlan(Report, frozen=True):
         if not self.cooling_files:
             return ""
         where = f"DESCRIBE INDEXTABLES SKIPPED FILES '{self.table_path}'"
-        return (
-            f" {pluralize(self.cooling_files, 'split')} left alone, because reading failed lately: {where} names them."
-        )
+        return f" {pluralize(self.cooling_files, 'split')} left alone, because reading failed lately: {where} names them."
 
     def preview(self) -> MergeReport:
         """Return the report of a dry run."""
         files = sum(len(group.sources) for group in self.groups)
         size = sum(group.size_bytes for group in self.groups)
-        how = f"sorted by {', '.join(self.order_by)} in {len(self.groups)} group(s)" if self.order_by else "merged into"
+        if self.order_by:
+            how = f"sorted by {', '.join(self.order_by)} in {len(self.groups)} group(s)"
+        else:
+            how = "merged into"
         how = how if self.order_by else f"{how} {len(self.groups)}"
-        message = f"{files} splits would be {how}." if files else "There is nothing to merge."
+        if files:
+            message = f"{files} splits would be {how}."
+        else:
+            message = "There is nothing to merge."
         message += self.left_alone()
         return MergeReport(
             table_path=self.table_path,
@@ -257,20 +270,35 @@ def plan(
     `only_wrong` selects only splits with an index that contradicts the table's decision, or of
     another engine.
     """
-    chosen = every_file(snapshot) if where is None else files_of_matching_partitions(where)(snapshot)
+    if where is None:
+        chosen = every_file(snapshot)
+    else:
+        chosen = files_of_matching_partitions(where)(snapshot)
     disputes = live_indexing(snapshot).disputes
     registry = snapshot.schema_registry
     if only_wrong:
         chosen = chosen.filter(pa.array(to_be_rewritten(chosen, registry, disputes), pa.bool_()))
-    eligible = chosen if cooling else without_cooling(chosen, snapshot.header.skips, now_ms=now_ms)
+    if cooling:
+        eligible = chosen
+    else:
+        eligible = without_cooling(chosen, snapshot.header.skips, now_ms=now_ms)
     _log_cooldowns(snapshot, url, now_ms)
     columns = TableSchema.of(snapshot.metadata)
     order = clustering.sort_columns(columns.stored, bounds.order_by)
-    worthwhile = eligible if order and bounds.resort else _worthwhile(eligible, registry, bounds, disputes)
+    if order and bounds.resort:
+        worthwhile = eligible
+    else:
+        worthwhile = _worthwhile(eligible, registry, bounds, disputes)
     listed = source_splits(worthwhile, registry, disputes)
-    extents = clustering.extents(worthwhile, order[0], columns.schema, columns.partition_columns) if order else None
+    if order:
+        extents = clustering.extents(
+            worthwhile, order[0], columns.schema, columns.partition_columns
+        )
+    else:
+        extents = None
     groups = sorted(
-        _groups(listed, bounds, extents), key=lambda group: (group.sources[0].modification_time, group.sources[0].path)
+        _groups(listed, bounds, extents),
+        key=lambda group: (group.sources[0].modification_time, group.sources[0].path),
     )
     return MergePlan(
         table_path=url,
@@ -278,7 +306,9 @@ def plan(
         target_bytes=bounds.target_bytes,
         where=where,
         groups=tuple(groups[: bounds.max_dest_splits]),
-        groups_left=len(groups[bounds.max_dest_splits :]) if bounds.max_dest_splits is not None else 0,
+        groups_left=len(groups[bounds.max_dest_splits :])
+        if bounds.max_dest_splits is not None
+        else 0,
         cooling_files=chosen.num_rows - eligible.num_rows,
         read=snapshot,
         decided=() if disputes is None else tuple(sorted(disputes.right)),
@@ -298,17 +328,27 @@ def _worthwhile(
     to_rewrite = pa.array(to_be_rewritten(files, registry, disputes), pa.bool_())
     deleted = pc.fill_null(files.column("deleted_records"), 0)
     stored = pc.add(deleted, pc.fill_null(files.column("num_records"), 0))
-    worn = pc.greater(deleted, pc.multiply(pc.cast(stored, pa.float64(), safe=False), bounds.deleted_share))
+    worn = pc.greater(
+        deleted, pc.multiply(pc.cast(stored, pa.float64(), safe=False), bounds.deleted_share)
+    )
     return files.filter(pc.or_(worn, pc.or_(small, pa.chunked_array([to_rewrite]))))
 
 
 def _groups(
-    listed: Sequence[ListedSplit], bounds: MergeBounds, extents: Mapping[str, clustering.Extent] | None
+    listed: Sequence[ListedSplit],
+    bounds: MergeBounds,
+    extents: Mapping[str, clustering.Extent] | None,
 ) -> Iterator[MergeGroup]:
     limit = bounds.skip_threshold * bounds.target_bytes
-    for (values, _), entries in groupby(sorted(listed, key=lambda f: f[1].side), key=lambda f: (f[0], f[1].side)):
+    for (values, _), entries in groupby(
+        sorted(listed, key=lambda f: f[1].side), key=lambda f: (f[0], f[1].side)
+    ):
         sources = [source for _, source in entries]
-        alone = {source.path for source in sources if source.foreign or source.deleted_share > bounds.deleted_share}
+        alone = {
+            source.path
+            for source in sources
+            if source.foreign or source.deleted_share > bounds.deleted_share
+        }
         if extents is not None:
             for group in _in_order(sources, bounds, extents):
                 if len(group) >= MIN_SOURCES or group[0].path in alone:
@@ -318,7 +358,8 @@ def _groups(
             if source.path in alone and source.size >= limit:
                 yield MergeGroup(dict(values), (source,))
         for group in _pack([source for source in sources if source.size < limit], bounds):
-            # A split of another engine, or with many deleted rows, is rewritten even if it stands alone.
+            # A split of another engine, or with many deleted rows, is rewritten even if it stands
+            # alone.
             if len(group) >= MIN_SOURCES or group[0].path in alone:
                 yield MergeGroup(dict(values), tuple(group))
 
@@ -340,7 +381,8 @@ def _in_order(
     groups = clustering.pack_groups(
         layout_of,
         target_bytes=bounds.target_bytes,
-        limit_bytes=bounds.target_bytes * (1 if bounds.max_dest_splits is not None else clustering.FAN),
+        limit_bytes=bounds.target_bytes
+        * (1 if bounds.max_dest_splits is not None else clustering.FAN),
         limit_splits=bounds.max_source_splits,
         limit_rows=MAX_ROWS,
     )
@@ -352,7 +394,9 @@ def _pack(sources: Sequence[SourceSplit], bounds: MergeBounds) -> Iterator[list[
     group: list[SourceSplit] = []
     size = rows = 0
     for source in sources:
-        full = size + source.size > bounds.target_bytes or rows + (source.num_records or 0) > MAX_ROWS
+        full = (
+            size + source.size > bounds.target_bytes or rows + (source.num_records or 0) > MAX_ROWS
+        )
         if group and (full or len(group) >= bounds.max_source_splits):
             yield group
             group, size, rows = [], 0, 0
@@ -393,7 +437,9 @@ class MergeTask(Struct, frozen=True):
 
     def run(self, *, store: Store | None = None, naming: Naming | None = None) -> MergeOutcome:
         """Merge the group. Errors are part of the outcome; uploaded files are deleted then."""
-        merging = _GroupMerge(self, store or open_table_store(self.rewriter.spec), naming or Naming())
+        merging = _GroupMerge(
+            self, store or open_table_store(self.rewriter.spec), naming or Naming()
+        )
         try:
             return merging.run()
         except IndexTablesError as error:
@@ -413,13 +459,21 @@ class _GroupMerge:
     def run(self) -> MergeOutcome:
         sources = list(self._task.group.sources)
         enough = min(MIN_SOURCES, len(sources))
-        # One that is written anew even if it stands alone is so where its neighbours could not be read, too.
+        # A split that is rewritten even alone is rewritten, too, where its neighbours could not be
+        # read.
         while len(sources) >= enough or any(source.foreign for source in sources):
             try:
                 added = self._merge(sources)
                 return MergeOutcome(self._task.group, tuple(sources), added, tuple(self.failed))
-            except (CorruptTableError, UnsupportedError, SchemaMismatchError, StorageError) as error:
-                culprit = next((source for source in sources if source.path == error.context.get("path")), None)
+            except (
+                CorruptTableError,
+                UnsupportedError,
+                SchemaMismatchError,
+                StorageError,
+            ) as error:
+                culprit = next(
+                    (source for source in sources if source.path == error.context.get("path")), None
+                )
                 if culprit is None or not self._is_to_blame(culprit, error):
                     raise
                 if isinstance(error, StorageError) and culprit.path not in self._doubted:
@@ -464,7 +518,9 @@ class _GroupMerge:
     def _open(self, source: SourceSplit, resources: ExitStack) -> MergeSource:
         place = open_source(self._store, source.path, size=source.size)
         body = self._task.rewriter.body
-        reader = open_split(place, body, footer_start=source.footer_start, num_records=source.stored_records)
+        reader = open_split(
+            place, body, footer_start=source.footer_start, num_records=source.stored_records
+        )
         if isinstance(reader, ForeignReader):
             resources.enter_context(closing(reader))
         mask = row_mask(self._store, source.path, source.vector, source.deleted, reader.num_rows)
@@ -473,7 +529,9 @@ class _GroupMerge:
 
 def tasks(planned: MergePlan, *, spec: StoreSpec, settings: Settings) -> list[MergeTask]:
     """Return the plan's groups as tasks."""
-    rewriter = SplitRewriter.of(planned.read.metadata, spec=spec, settings=settings, decided=planned.decided)
+    rewriter = SplitRewriter.of(
+        planned.read.metadata, spec=spec, settings=settings, decided=planned.decided
+    )
     return [
         MergeTask(
             rewriter,
@@ -519,8 +577,12 @@ def run(
     METRICS.count("splits_merged_total", url, by=report.merged_files)
     METRICS.count("cooldown_filtered_total", url, by=planned.cooling_files)
     if planned.cooling_files:
-        logger.info("a merge of %s left %d splits alone that failed lately", url, planned.cooling_files)
-    logger.info("merged %d splits of %s in %d groups", report.merged_files, url, report.merge_groups)
+        logger.info(
+            "a merge of %s left %d splits alone that failed lately", url, planned.cooling_files
+        )
+    logger.info(
+        "merged %d splits of %s in %d groups", report.merged_files, url, report.merge_groups
+    )
     return report
 
 
@@ -560,13 +622,20 @@ class _Merge(Struct):
                 raise
             self.version = committed.version if committed.version is not None else self.version
             self.done += [outcome for outcome in outcomes if outcome.merged]
-            self.skipped |= {failed.path: failed.reason for failed in _report_failure(outcomes, live)}
+            self.skipped |= {
+                failed.path: failed.reason for failed in _report_failure(outcomes, live)
+            }
             return
 
     def _changes(self, outcomes: Sequence[MergeOutcome], live: Container[str]) -> Changes:
         sources = [source for outcome in outcomes for source in outcome.merged]
-        skips = [SkipRequest(f.path, f.reason, "merge", self.cooldown_hours) for f in _report_failure(outcomes, live)]
-        parameters: dict[str, Any] = {} if self.planned.where is None else {"where": str(self.planned.where)}
+        skips = [
+            SkipRequest(f.path, f.reason, "merge", self.cooldown_hours)
+            for f in _report_failure(outcomes, live)
+        ]
+        parameters: dict[str, Any] = (
+            {} if self.planned.where is None else {"where": str(self.planned.where)}
+        )
         if self.planned.order_by:
             parameters["orderBy"] = list(self.planned.order_by)
         return Changes(
@@ -577,12 +646,19 @@ class _Merge(Struct):
             removes_change_data=False,
             skips=skips,
             parameters={"targetSize": self.planned.target_bytes, **parameters},
-            metrics={"numMergeGroups": sum(1 for o in outcomes if o.merged), "numSkippedFiles": len(skips)},
+            metrics={
+                "numMergeGroups": sum(1 for o in outcomes if o.merged),
+                "numSkippedFiles": len(skips),
+            },
             engine_info=self.engine_info,
         )
 
     def _without_conflicts(
-        self, outcomes: Sequence[MergeOutcome], newest: Snapshot, live: Container[str], conflict: ConflictError
+        self,
+        outcomes: Sequence[MergeOutcome],
+        newest: Snapshot,
+        live: Container[str],
+        conflict: ConflictError,
     ) -> list[MergeOutcome]:
         """Return the groups whose splits are all live with the rows that were merged, or none if
         that was not the conflict.
@@ -591,14 +667,22 @@ class _Merge(Struct):
         current = [
             outcome
             for outcome in outcomes
-            if all(source.path in live and vectors[source.path] == source.vector for source in outcome.merged)
+            if all(
+                source.path in live and vectors[source.path] == source.vector
+                for source in outcome.merged
+            )
         ]
-        if len(current) == len(outcomes) or layout(newest.metadata) != layout(self.planned.read.metadata):
+        if len(current) == len(outcomes) or layout(newest.metadata) != layout(
+            self.planned.read.metadata
+        ):
             current = []
         gone = [outcome for outcome in outcomes if outcome not in current]
         self._discard(gone)
         for outcome in gone:
-            context = {"partition_values": outcome.group.partition_values, "splits": len(outcome.merged)}
+            context = {
+                "partition_values": outcome.group.partition_values,
+                "splits": len(outcome.merged),
+            }
             self.dropped.append({**context, "reason": conflict.message})
         return current
 
@@ -609,13 +693,24 @@ class _Merge(Struct):
         """Return the report."""
         files = sum(len(outcome.merged) for outcome in self.done)
         made = [added for outcome in self.done for added in outcome.added]
-        how = f", sorted by {', '.join(self.planned.order_by)}" if self.planned.order_by else ""
-        nothing = "Nothing was merged." if self.skipped else "There was nothing to merge."
-        message = f"{files} splits were merged into {len(made)}{how}." if files else nothing
+        if self.planned.order_by:
+            how = f", sorted by {', '.join(self.planned.order_by)}"
+        else:
+            how = ""
+        if self.skipped:
+            nothing = "Nothing was merged."
+        else:
+            nothing = "There was nothing to merge."
+        if files:
+            message = f"{files} splits were merged into {len(made)}{how}."
+        else:
+            message = nothing
         if self.skipped:
             left, reason = len(self.skipped), next(iter(self.skipped.values()))
             first = ": " if left == 1 else "; the first: "
-            message += f" {pluralize(left, 'split')} could not be read and {was(left)} left{first}{reason}"
+            message += (
+                f" {pluralize(left, 'split')} could not be read and {was(left)} left{first}{reason}"
+            )
         if self.dropped:
             message += f" {len(self.dropped)} group(s) gave way to other writers."
         if self.planned.groups_left:
@@ -626,12 +721,16 @@ class _Merge(Struct):
             status=SUCCESS if self.done else NO_ACTION,
             merged_files=files,
             merge_groups=len(self.done),
-            original_size_bytes=sum(source.size for outcome in self.done for source in outcome.merged),
+            original_size_bytes=sum(
+                source.size for outcome in self.done for source in outcome.merged
+            ),
             merged_size_bytes=sum(added.size for added in made),
             skipped_files=self.planned.cooling_files + len(self.skipped),
             version=self.version,
             message=message,
-            skipped=tuple({"path": path, "reason": reason} for path, reason in self.skipped.items()),
+            skipped=tuple(
+                {"path": path, "reason": reason} for path, reason in self.skipped.items()
+            ),
             dropped=tuple(self.dropped),
         )
 
@@ -646,7 +745,13 @@ def _live(snapshot: Snapshot) -> set[str]:
 
 def _vectors(snapshot: Snapshot) -> dict[str, str | None]:
     files = snapshot.files(columns=["path", "deletion_vector"])
-    return dict(zip(files.column("path").to_pylist(), files.column("deletion_vector").to_pylist(), strict=True))
+    return dict(
+        zip(
+            files.column("path").to_pylist(),
+            files.column("deletion_vector").to_pylist(),
+            strict=True,
+        )
+    )
 
 
 def _report_failure(outcomes: Iterable[MergeOutcome], live: Container[str]) -> list[FailedSource]:

@@ -1,4 +1,6 @@
-"""`Table.overwrite`: replace all rows, those that match a condition, or those of the partitions of the new rows."""
+"""`Table.overwrite`: replace all rows, those that match a condition, or those of the partitions of
+the new rows.
+"""
 
 from __future__ import annotations
 
@@ -15,5 +17,8 @@ from indextables.operations.write_request import WriteRequest
 def overwrite(table: TableHandle, data: Any, request: WriteRequest) -> int | None:
     """Replace rows. Return the version, None if there was nothing to do."""
     replaces_part = request.where is not None or request.dynamic_partitions
-    operation = Operation.REPLACE_WHERE if replaces_part else Operation.OVERWRITE
+    if replaces_part:
+        operation = Operation.REPLACE_WHERE
+    else:
+        operation = Operation.OVERWRITE
     return write_rows(table, data, replace(request, operation=operation))

@@ -1,4 +1,6 @@
-"""Find a column of prose among the first rows of a new table, so that a log line can suggest to index its words."""
+"""Find a column of prose among the first rows of a new table, so that a log line can suggest to
+index its words.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ class ProseSample:
 
 
 def find_prose(sample: pa.RecordBatch) -> str | None:
-    """Return the string column with the longest values that have spaces; None if no column looks like prose."""
+    """Return the string column with the longest values that have spaces; None if no column looks
+    like prose.
+    """
     lengths = {}
     for field, values in zip(sample.schema, sample.columns, strict=True):
         if not pa.types.is_string(field.type) or values.null_count == len(values):

@@ -51,7 +51,13 @@ from indextables.metrics import METRICS
 from indextables.model.actions import AddAction, CommitInfo, LogAction, RemoveAction, TxnAction
 from indextables.model.arguments import number
 from indextables.model.conflicts import PURGE_TXN, Intent, Operation
-from indextables.model.deletion_vector import REACHED_COLUMNS, VECTOR_FOLDER, VECTOR_SUFFIX, listed_paths, vector_path
+from indextables.model.deletion_vector import (
+    REACHED_COLUMNS,
+    VECTOR_FOLDER,
+    VECTOR_SUFFIX,
+    listed_paths,
+    vector_path,
+)
 from indextables.model.report import Progress, Report, pluralize, silent, was
 from indextables.model.retention import HOUR_MS, Expiry, RetentionPolicy, find_expired
 from indextables.model.snapshot import CommittedVersion, Snapshot
@@ -97,20 +103,26 @@ def timeline(log: TransactionLog, newest: Snapshot) -> Timeline:
 def _timeline(log: TransactionLog, newest: Snapshot) -> Timeline:
     listing = list_log(log.store)
     versions = sorted(
-        v for v in {*listing.versions, *listing.states, *listing.legacy_checkpoints} if v <= newest.version
+        v
+        for v in {*listing.versions, *listing.states, *listing.legacy_checkpoints}
+        if v <= newest.version
     )
     read = log.reader.read([(v, listing.versions[v]) for v in versions if v in listing.versions])
     walk = _TimelineWalk(log, listing, {version.version: version for version in read})
     for version in versions:
         walk.step(version)
     live = listed_paths(newest.files(columns=REACHED_COLUMNS))
-    return Timeline(live, {path: end for path, end in walk.ended.items() if path not in live}, walk.untraced)
+    return Timeline(
+        live, {path: end for path, end in walk.ended.items() if path not in live}, walk.untraced
+    )
 
 
 class _TimelineWalk:
     """Walks through the versions of the log, oldest first."""
 
-    def __init__(self, log: TransactionLog, listing: LogListing, versions: Mapping[int, CommittedVersion]) -> None:
+    def __init__(
+        self, log: TransactionLog, listing: LogListing, versions: Mapping[int, CommittedVersion]
+    ) -> None:
         self.ended: dict[str, Ending] = {}
         self.untraced: Ending | None = None
         self._log = log
@@ -164,8 +176,14 @@ class _TimelineWalk:
         paths, before = set(files.column("path").to_pylist()), set(self._vectors.values())
         self.ended |= dict.fromkeys(self._live - paths, self._ending(version))
         self._live = paths
-        vectors = zip(files.column("path").to_pylist(), files.column("deletion_vector").to_pylist(), strict=True)
-        self._vectors = {path: place for path, text in vectors if (place := vector_path(text)) is not None}
+        vectors = zip(
+            files.column("path").to_pylist(),
+            files.column("deletion_vector").to_pylist(),
+            strict=True,
+        )
+        self._vectors = {
+            path: place for path, text in vectors if (place := vector_path(text)) is not None
+        }
         self._follow_vectors(before, version)
         self.untraced = self._ending(version)
         return True
@@ -175,7 +193,11 @@ class _TimelineWalk:
         older.
         """
         listing = self._listing
-        info = listing.versions.get(version) or listing.states.get(version) or listing.legacy_checkpoints[version]
+        info = (
+            listing.versions.get(version)
+            or listing.states.get(version)
+            or listing.legacy_checkpoints[version]
+        )
         return Ending(version, info.last_modified_ms)
 
 
@@ -221,20 +243,29 @@ class Retention(Struct, frozen=True):
     ) -> Retention:
         """Return the settings with the options of this purge applied."""
         retention = cls(
-            settings.split_hours if split_hours is None else number("older_than_hours", split_hours, "hours"),
-            settings.log_hours if log_hours is None else number("log_retention_hours", log_hours, "hours"),
+            settings.split_hours
+            if split_hours is None
+            else number("older_than_hours", split_hours, "hours"),
+            settings.log_hours
+            if log_hours is None
+            else number("log_retention_hours", log_hours, "hours"),
         )
-        for hours, what in ((retention.split_hours, "splits"), (retention.log_hours, "version files")):
+        for hours, what in (
+            (retention.split_hours, "splits"),
+            (retention.log_hours, "version files"),
+        ):
             if not 0 <= hours < inf:
                 hint = "Give a number of hours, 0 or more."
                 raise InvalidInputError(
-                    f"A retention of {hours:g} hours for {what} makes no sense.", hint=hint, hours=hours
+                    f"A retention of {hours:g} hours for {what} makes no sense.",
+                    hint=hint,
+                    hours=hours,
                 )
             if hours < settings.min_hours and settings.check_retention:
                 raise RefusedError(
                     f"A retention of {hours:g} hours for {what} is shorter than {settings.min_hours:g} hours: readers "
                     "and writers that are at work now could lose what they need.",
-                    hint="If nobody is, open the table with options={'purge.retentionCheckEnabled': False}.",
+                    hint="If no writer is running, open the table with options={'purge.retentionCheckEnabled': False}.",
                     hours=hours,
                 )
         return retention
@@ -259,7 +290,9 @@ class PurgePlan(Report, frozen=True):
     now_ms: int
     """The time by which expiry was decided."""
     masked: MaskedRows
-    hidden: ClassVar[tuple[str, ...]] = (*("expiry", "in_flight", "ended", "read", "settings", "now_ms", "masked"),)
+    hidden: ClassVar[tuple[str, ...]] = (
+        *("expiry", "in_flight", "ended", "read", "settings", "now_ms", "masked"),
+    )
 
     def details(self) -> dict[str, list[dict[str, Any]]]:
         """Return the files, including those of the log."""
@@ -268,7 +301,9 @@ class PurgePlan(Report, frozen=True):
     @property
     def unreadable_before(self) -> int:
         """Versions before this one may lose splits."""
-        return max((self.ended[file.path] for file in self.files if file.path in self.ended), default=0)
+        return max(
+            (self.ended[file.path] for file in self.files if file.path in self.ended), default=0
+        )
 
     def only(self, paths: Collection[str], *, log: bool) -> PurgePlan:
         """Return the plan for some of the splits and leftovers, with or without the log files."""
@@ -287,7 +322,11 @@ class PurgePlan(Report, frozen=True):
 
 
 def plan(
-    log: TransactionLog, *, retention: Retention, settings: RetentionSettings, now_ms: int | None = None
+    log: TransactionLog,
+    *,
+    retention: Retention,
+    settings: RetentionSettings,
+    now_ms: int | None = None,
 ) -> PurgePlan:
     """Find what may be deleted, by this machine's or a given clock. Changes nothing."""
     now_ms = log.now_ms() if now_ms is None else now_ms
@@ -299,12 +338,16 @@ def plan(
     history = replace(history, live=history.live | tagged_files(log, newest))
     listed = [*log.store.list()]
     objects, others = own_files(listed), other_tables(listed)
-    search = _PurgeSearch(history, _file_names(history.live.difference(o.path for o in objects)), retention, now_ms)
+    search = _PurgeSearch(
+        history, _file_names(history.live.difference(o.path for o in objects)), retention, now_ms
+    )
     splits = [*search.orphans(o for o in objects if not o.path.startswith(f"{log_files.LOG}/"))]
     gone = {file.path for file in splits} | {expired.path for expired in expiry.expired}
     leftovers = [
         *search.checksums(objects, gone),
-        *search.list_unfinished(o for o in log.store.list_unfinished() if not o.path.startswith(others)),
+        *search.list_unfinished(
+            o for o in log.store.list_unfinished() if not o.path.startswith(others)
+        ),
     ]
     return PurgePlan(
         table_path=log.store.url,
@@ -338,7 +381,9 @@ def log_policy(settings: RetentionSettings, *, log_hours: float) -> RetentionPol
 class _PurgeSearch:
     """Finds unreferenced files."""
 
-    def __init__(self, history: Timeline, missed: frozenset[str], retention: Retention, now_ms: int) -> None:
+    def __init__(
+        self, history: Timeline, missed: frozenset[str], retention: Retention, now_ms: int
+    ) -> None:
         self.in_flight: set[str] = set()
         self._history = history
         self._missed = missed
@@ -357,15 +402,22 @@ class _PurgeSearch:
             since = self._since(info, ended)
             if since is None:
                 continue
-            # Versions that follow each other quickly are dated ahead of the clock: what they removed is of age 0.
-            age_ms = self._now_ms - since if ended is None else max(0, self._now_ms - since)
+            # Versions that follow each other quickly are dated ahead of the clock: what they
+            # removed is of age 0.
+            if ended is None:
+                age_ms = self._now_ms - since
+            else:
+                age_ms = max(0, self._now_ms - since)
             if age_ms < self._keep_ms:
                 continue
             if self._missed and self._missed & _file_names([info.path]):
                 continue
             if ended is None and self._may_be_in_flight(info):
                 self.in_flight.add(info.path)
-            reason = f"removed by version {ended.version}" if ended else "part of no version that the log tells of"
+            if ended:
+                reason = f"removed by version {ended.version}"
+            else:
+                reason = "part of no version in the log"
             yield PurgeFile(info.path, kind, info.size, f"{reason}, {_age(age_ms)} ago")
 
     def checksums(self, objects: Iterable[ObjectInfo], gone: set[str]) -> Iterator[PurgeFile]:
@@ -373,11 +425,15 @@ class _PurgeSearch:
         listed = {o.path: o for o in objects}
         for path, info in listed.items():
             folder, _, name = path.rpartition("/")
-            if not (name.startswith(".") and name.endswith(".crc")) or not self._older(info, self._keep_ms):
+            if not (name.startswith(".") and name.endswith(".crc")) or not self._older(
+                info, self._keep_ms
+            ):
                 continue
             checked = f"{folder}/{name[1:-4]}" if folder else name[1:-4]
             if checked in gone or checked not in listed:
-                yield PurgeFile(path, "checksum", info.size, f"checksum of {checked}, which is gone")
+                yield PurgeFile(
+                    path, "checksum", info.size, f"checksum of {checked}, which is gone"
+                )
 
     def list_unfinished(self, objects: Iterable[ObjectInfo]) -> Iterator[PurgeFile]:
         """Return the temporary files of dead writers."""
@@ -401,7 +457,9 @@ class _PurgeSearch:
         return max(info.last_modified_ms, last.at_ms)
 
     def _older(self, info: ObjectInfo, limit_ms: int) -> bool:
-        return info.last_modified_ms is not None and self._now_ms - info.last_modified_ms >= limit_ms
+        return (
+            info.last_modified_ms is not None and self._now_ms - info.last_modified_ms >= limit_ms
+        )
 
 
 def _kind(path: str) -> str | None:
@@ -504,17 +562,31 @@ def run(
     began_ms, retries, max_files = log.now_ms(), settings.delete_retries, settings.max_files
     damage = log.heal()
     left = planned.files[max_files:] if max_files else ()
-    planned = replace(planned, files=planned.files[:max_files]) if max_files else planned
+    if max_files:
+        planned = replace(planned, files=planned.files[:max_files])
+    else:
+        planned = planned
     if not any(True for _ in planned.all_files()):
-        return _report(planned, (), status=SUCCESS if damage else NO_ACTION, duration_ms=0, damage=damage)
+        return _report(
+            planned, (), status=SUCCESS if damage else NO_ACTION, duration_ms=0, damage=damage
+        )
     planned = by_the_stores_clock(planned, log)
     if not any(True for _ in planned.all_files()):
-        return _report(planned, (), status=SUCCESS if damage else NO_ACTION, duration_ms=0, damage=damage)
+        return _report(
+            planned, (), status=SUCCESS if damage else NO_ACTION, duration_ms=0, damage=damage
+        )
     fence = _put_up_fence(planned, log, engine_info)
     deleted: list[PurgeFile] = []
-    work, newest, unfenced = planned.files, _Newest(log, planned, fence), planned.in_flight - fence.removed_paths
+    work, newest, unfenced = (
+        planned.files,
+        _Newest(log, planned, fence),
+        planned.in_flight - fence.removed_paths,
+    )
     deleting = partial(_delete_in_threads, log.store, settings.parallelism)
-    total, step = len(work) + len(planned.expiry.expired), BATCH if delete is None else _BATCH_ELSEWHERE
+    total, step = (
+        len(work) + len(planned.expiry.expired),
+        BATCH if delete is None else _BATCH_ELSEWHERE,
+    )
     for at in range(0, len(work), step):
         batch = newest.without_needed(work[at : at + step], in_flight=unfenced)
         paths = [file.path for file in batch]
@@ -533,8 +605,15 @@ def run(
     cleaned = _again_if_it_fails(clean, retries)
     deleted += [PurgeFile(file.path, file.kind, file.size, file.reason) for file in cleaned.deleted]
     METRICS.count("splits_purged_total", log.store.url, by=len(deleted) - len(cleaned.deleted))
-    logger.info("purged %d files of %s, %d of them of its log", len(deleted), log.store.url, len(cleaned.deleted))
-    report = _report(planned, deleted, status=SUCCESS, duration_ms=log.now_ms() - began_ms, damage=damage)
+    logger.info(
+        "purged %d files of %s, %d of them of its log",
+        len(deleted),
+        log.store.url,
+        len(cleaned.deleted),
+    )
+    report = _report(
+        planned, deleted, status=SUCCESS, duration_ms=log.now_ms() - began_ms, damage=damage
+    )
     if not left:
         return report
     more = f" {pluralize(len(left), 'file')} {was(len(left))} left for the next purge (purge.maxFilesToDelete)."
@@ -565,7 +644,9 @@ def by_the_stores_clock(planned: PurgePlan, log: TransactionLog) -> PurgePlan:
     the clocks differ too much.
     """
     now_ms = StoreClock(log.store, log.now_ms).tell()
-    if planned.now_ms - now_ms <= TOLERANCE_MS or not (planned.retention_hours or planned.log_retention_hours):
+    if planned.now_ms - now_ms <= TOLERANCE_MS or not (
+        planned.retention_hours or planned.log_retention_hours
+    ):
         return planned
     retention = Retention(planned.retention_hours, planned.log_retention_hours)
     again = plan(log, retention=retention, settings=planned.settings, now_ms=now_ms)
@@ -578,7 +659,9 @@ def by_the_stores_clock(planned: PurgePlan, log: TransactionLog) -> PurgePlan:
     )
 
 
-def _put_up_fence(planned: PurgePlan, log: TransactionLog, engine_info: str | None) -> CommittedVersion:
+def _put_up_fence(
+    planned: PurgePlan, log: TransactionLog, engine_info: str | None
+) -> CommittedVersion:
     """Commit the record of the purge. The splits that this version removes can no longer be
     committed.
     """
@@ -596,14 +679,17 @@ class _Newest:
         self._log = log
         self._fence = fence
         self._retains = planned.retention_hours > 0
-        # The fence itself adds nothing; where it came right after what the plan read there is nothing in between.
+        # The fence itself adds nothing; where it came right after what the plan read there is
+        # nothing in between.
         at = planned.read.version
         self._checked_until = fence.version if fence.version == at + 1 else at
         self._live_paths: tuple[int, frozenset[str]] = (-1, frozenset())
         self._revived: set[str] = set()
         self._untold = False
 
-    def without_needed(self, batch: Sequence[PurgeFile], *, in_flight: frozenset[str]) -> list[PurgeFile]:
+    def without_needed(
+        self, batch: Sequence[PurgeFile], *, in_flight: frozenset[str]
+    ) -> list[PurgeFile]:
         """Return the files of a batch that no version since the plan has, and that no writer can
         commit any more.
 
@@ -649,7 +735,9 @@ class _Newest:
         except VersionNotFoundError as gone:
             if self._retains:
                 self._untold = True
-                logger.warning("splits are left to the next purge of %s: %s", self._log.store.url, gone.message)
+                logger.warning(
+                    "splits are left to the next purge of %s: %s", self._log.store.url, gone.message
+                )
         self._checked_until = newest
 
 
@@ -676,17 +764,26 @@ class _Fence(Struct, frozen=True):
         planned = self.planned
         earlier = snapshot.header.txns.get(PURGE_TXN)
         horizon = max(planned.unreadable_before, earlier.version if earlier else 0)
-        # The horizon tells the history which versions may have lost splits.
-        actions: list[LogAction] = [TxnAction(app_id=PURGE_TXN, version=horizon, last_updated=now_ms)]
+        # The horizon records which versions may have lost splits.
+        actions: list[LogAction] = [
+            TxnAction(app_id=PURGE_TXN, version=horizon, last_updated=now_ms)
+        ]
         if planned.in_flight:
-            paths = sorted(planned.in_flight - listed_paths(snapshot.files(columns=REACHED_COLUMNS)))
-            actions += [RemoveAction(path=path, deletion_timestamp=now_ms, data_change=False) for path in paths]
+            paths = sorted(
+                planned.in_flight - listed_paths(snapshot.files(columns=REACHED_COLUMNS))
+            )
+            actions += [
+                RemoveAction(path=path, deletion_timestamp=now_ms, data_change=False)
+                for path in paths
+            ]
         return Plan(actions, self._info())
 
     def _info(self) -> CommitInfo:
         planned = self.planned
         kinds = sizes_by_kind(planned.all_files())
-        counts = {f"num{kind.title().replace(' ', '')}Files": count for kind, (count, _) in kinds.items()}
+        counts = {
+            f"num{kind.title().replace(' ', '')}Files": count for kind, (count, _) in kinds.items()
+        }
         return CommitInfo(
             operation=Operation.PURGE,
             operation_parameters={
@@ -707,18 +804,26 @@ def _report(
     dry_run: bool = False,
     damage: IndexTablesError | None = None,
 ) -> PurgeReport:
-    planned_sizes, deleted_sizes = sizes_by_kind(planned.all_files()), sizes_by_kind(() if dry_run else files)
+    planned_sizes, deleted_sizes = (
+        sizes_by_kind(planned.all_files()),
+        sizes_by_kind(() if dry_run else files),
+    )
 
     def count(kinds: Mapping[str, tuple[int, int]], *names: str) -> int:
         return sum(kinds[name][0] for name in names if name in kinds)
 
-    verb = "would be deleted" if dry_run else f"{was(len(files))} deleted"
+    if dry_run:
+        verb = "would be deleted"
+    else:
+        verb = f"{was(len(files))} deleted"
     size = sum(file.size for file in files)
     message = "There is nothing to purge."
     if files:
         message = f"{pluralize(len(files), 'file')} of {pluralize(size, 'byte')} {verb}."
     if damage is not None:
-        message = f"{damage.message} The checkpoint {'is' if dry_run else 'was'} written anew. {message}"
+        message = (
+            f"{damage.message} The checkpoint {'is' if dry_run else 'was'} rewritten. {message}"
+        )
     return PurgeReport(
         table_path=planned.table_path,
         status=status,
@@ -751,9 +856,18 @@ def purge(
     """Delete what no version of the retention period needs. See `Table.purge`."""
     table.check_writable()
     settings = table.settings.group(PurgeSettings)
-    retention = Retention.from_arguments(settings, split_hours=older_than_hours, log_hours=log_retention_hours)
+    retention = Retention.from_arguments(
+        settings, split_hours=older_than_hours, log_hours=log_retention_hours
+    )
     planned = plan(table.log, retention=retention, settings=table.settings.group(RetentionSettings))
     if dry_run:
         return preview(planned, table.log)
-    report = run(planned, table.log, settings=settings, delete=delete, progress=progress, engine_info=ENGINE_INFO)
+    report = run(
+        planned,
+        table.log,
+        settings=settings,
+        delete=delete,
+        progress=progress,
+        engine_info=ENGINE_INFO,
+    )
     return table.show_newest_after(report)

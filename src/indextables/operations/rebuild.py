@@ -31,7 +31,13 @@ from indextables.model.actions import AddAction, MetadataAction
 from indextables.model.column_names import DEFAULT_KEY, NAME_KEY
 from indextables.model.conflicts import Operation
 from indextables.model.report import Progress, Report, silent
-from indextables.model.schema import merge_schemas, normalize, schema_differences, schema_from_json, schema_to_json
+from indextables.model.schema import (
+    merge_schemas,
+    normalize,
+    schema_differences,
+    schema_from_json,
+    schema_to_json,
+)
 from indextables.model.snapshot import Snapshot
 from indextables.operations.jobs import DRY_RUN, NO_ACTION, SUCCESS
 from indextables.operations.purge import own_files
@@ -97,7 +103,10 @@ class TableLayout(Struct, frozen=True):
         it fits no partition.
         """
         origin = split.description.origin
-        values = dict(origin.partition_values) if origin else partition_values(split.path)
+        if origin:
+            values = dict(origin.partition_values)
+        else:
+            values = partition_values(split.path)
         if set(values) != set(self.partition_columns):
             return None
         return {name: values[name] for name in self.partition_columns}
@@ -110,13 +119,20 @@ def layout_of(splits: Sequence[DescribedSplit], *, url: str) -> TableLayout:
     if not splits:
         raise TableNotFoundError(f"None of the splits at {url} can be read.", path=url)
     newest_first = [*reversed(splits)]
-    origin = next((split.description.origin for split in newest_first if split.description.origin), None)
-    columns = origin.partition_columns if origin else tuple(partition_values(newest_first[0].path))
+    origin = next(
+        (split.description.origin for split in newest_first if split.description.origin), None
+    )
+    if origin:
+        columns = origin.partition_columns
+    else:
+        columns = tuple(partition_values(newest_first[0].path))
     schema = _schema(newest_first)
     missing = [pa.field(name, pa.string()) for name in columns if name not in schema.names]
     schema = pa.schema([*schema, *missing])
     body = TableSchema(schema, columns).stored
-    mapping = next((split.description.mapping for split in newest_first if split.description.mapping), None)
+    mapping = next(
+        (split.description.mapping for split in newest_first if split.description.mapping), None
+    )
     return TableLayout(
         schema_json=schema_to_json(schema),
         partition_columns=columns,
@@ -136,9 +152,14 @@ def _schema(newest_first: Sequence[DescribedSplit]) -> pa.Schema:
     """Return every column of every split, in the columns and order of a split that records the
     table's schema.
     """
-    texts = dict.fromkeys(split.description.origin.schema for split in newest_first if split.description.origin)
+    texts = dict.fromkeys(
+        split.description.origin.schema for split in newest_first if split.description.origin
+    )
     schemas = [schema_from_json(text) for text in texts]
-    schema = schemas[0] if schemas else normalize(newest_first[0].description.schema)
+    if schemas:
+        schema = schemas[0]
+    else:
+        schema = normalize(newest_first[0].description.schema)
     if _were_altered(texts):
         return schema  # what an older split has and the newest has not was dropped
     for other in schemas[1:]:
@@ -147,7 +168,10 @@ def _schema(newest_first: Sequence[DescribedSplit]) -> pa.Schema:
         if split.description.origin is None:
             names = {name.lower() for name in schema.names}
             more = [f for f in normalize(split.description.schema) if f.name.lower() not in names]
-            schema = merge_schemas(schema, pa.schema([*schema, *more])) if more else schema
+            if more:
+                schema = merge_schemas(schema, pa.schema([*schema, *more]))
+            else:
+                schema = schema
     return schema
 
 
@@ -204,12 +228,15 @@ def heal(log: TransactionLog, *, dry_run: bool) -> RepairReport:
     snapshot, damage = log.fresh(), log.damage()
     if damage is not None:
         protocols.check_writable(snapshot.header.protocol, path=log.store.url)
-    message = "The table can be opened, and its newest checkpoint is what the versions say. verify() looks at the rest."
+    message = "The table can be opened, and its newest checkpoint matches the versions. verify() checks the rest."
     status = NO_ACTION
     if damage is not None:
         status = DRY_RUN if dry_run else SUCCESS
-        version = log.checkpoint_version(snapshot) if dry_run else log.checkpoint().version
-        message = f"{damage.message} The checkpoint {'is' if dry_run else 'was'} written anew at version {version}."
+        if dry_run:
+            version = log.checkpoint_version(snapshot)
+        else:
+            version = log.checkpoint().version
+        message = f"{damage.message} The checkpoint {'is' if dry_run else 'was'} rewritten at version {version}."
     files = snapshot.files(columns=["path"]).num_rows
     return RepairReport(
         source_path=log.store.url,
@@ -247,7 +274,9 @@ class RecoveryPlan(Report, frozen=True):
             f"{self.unnamed_splits} splits that are there are not part of it: they were replaced or dropped, or are of "
             "versions that are lost."
         )
-        named = ", ".join(f"{name!r} (version {self.snapshot.header.tags[name]})" for name in self.lost_tags)
+        named = ", ".join(
+            f"{name!r} (version {self.snapshot.header.tags[name]})" for name in self.lost_tags
+        )
         if named:
             message += f" The tags {named} name versions that are lost: untag(name) gives them up, and lets purges run."
         return RepairReport(
@@ -267,7 +296,9 @@ class RecoveryPlan(Report, frozen=True):
         return self.report(DRY_RUN, self.snapshot.version + 1)
 
 
-def plan_recovery(log: TransactionLog, replica: Replica, *, is_readable: bool) -> RecoveryPlan | None:
+def plan_recovery(
+    log: TransactionLog, replica: Replica, *, is_readable: bool
+) -> RecoveryPlan | None:
     """Read and verify what a replica holds of a table. Returns None if the log is readable and the
     replica is not newer.
 
@@ -287,18 +318,33 @@ def plan_recovery(log: TransactionLog, replica: Replica, *, is_readable: bool) -
     sizes = {info.path: info.size for info in own_files(log.store.list())}
     for found in candidates:
         files = found.snapshot.files(columns=["path", "size"])
-        named = dict(zip(files.column("path").to_pylist(), files.column("size").to_pylist(), strict=True))
+        named = dict(
+            zip(files.column("path").to_pylist(), files.column("size").to_pylist(), strict=True)
+        )
         left_out = [
-            LeftOut(p, "it is missing, or has another size") for p, size in named.items() if sizes.get(p) != size
+            LeftOut(p, "it is missing, or has another size")
+            for p, size in named.items()
+            if sizes.get(p) != size
         ]
         if len(left_out) < len(named) or (found.is_known and not named):
             unnamed = sum(1 for path in sizes if path.endswith(".split") and path not in named)
             lost = tuple(lost_tags(log, found.snapshot.header.tags))
             plans.append(
-                RecoveryPlan(log.store.url, found.url, found.snapshot, len(named), unnamed, tuple(left_out), lost)
+                RecoveryPlan(
+                    log.store.url,
+                    found.url,
+                    found.snapshot,
+                    len(named),
+                    unnamed,
+                    tuple(left_out),
+                    lost,
+                )
             )
     if len(plans) != 1:
-        why = "none of the splits that it names is there" if not plans else "several tables in it have splits there"
+        if not plans:
+            why = "none of the splits that it names is there"
+        else:
+            why = "several tables in it have splits there"
         raise RefusedError(
             f"The replica at {replica.url} is not used for {log.store.url}: {why}.",
             hint="Name the folder where the splits of the table lie, and its replica. Nothing was changed.",
@@ -314,7 +360,9 @@ def recover(planned: RecoveryPlan, log: TransactionLog) -> RepairReport:
     return planned.report(SUCCESS, version)
 
 
-def plan_rebuild(log: TransactionLog, *, parallelism: int, progress: Progress = silent) -> RebuildPlan:
+def plan_rebuild(
+    log: TransactionLog, *, parallelism: int, progress: Progress = silent
+) -> RebuildPlan:
     """Read every split below a folder. Changes nothing."""
     store = log.store
     if not list_log(store).is_empty:
@@ -325,21 +373,30 @@ def plan_rebuild(log: TransactionLog, *, parallelism: int, progress: Progress = 
         )
     files = [info for info in own_files(store.list()) if info.path.endswith(".split")]
     if not files:
-        raise TableNotFoundError(f"There are no splits at {store.url} to rebuild a table from.", path=store.url)
+        raise TableNotFoundError(
+            f"There are no splits at {store.url} to rebuild a table from.", path=store.url
+        )
     splits, unreadable = _describe_splits(store, files, parallelism, progress)
     marks = {mark for split in splits for mark in split.replaces}
     replaced = [split for split in splits if path_mark(split.path) in marks]
     layout = layout_of([split for split in splits if split not in replaced], url=store.url)
-    left_out = [*unreadable, *(LeftOut(split.path, "its rows are in another split") for split in replaced)]
+    left_out = [
+        *unreadable,
+        *(LeftOut(split.path, "its rows are in another split") for split in replaced),
+    ]
     adds = []
     for split in layout.splits:
         values = layout.values_of(split)
         if values is None:
-            unreadable.append(LeftOut(split.path, "it belongs to a table with other partition columns"))
+            unreadable.append(
+                LeftOut(split.path, "it belongs to a table with other partition columns")
+            )
             left_out.append(unreadable[-1])
         else:
             adds.append(split.description.add_action(values, modification_time=split.modified_ms))
-    return RebuildPlan(store.url, len(files), len(adds), tuple(left_out), len(unreadable), layout, tuple(adds))
+    return RebuildPlan(
+        store.url, len(files), len(adds), tuple(left_out), len(unreadable), layout, tuple(adds)
+    )
 
 
 def rebuild(planned: RebuildPlan, log: TransactionLog, *, engine_info: str) -> RepairReport:
@@ -352,8 +409,14 @@ def rebuild(planned: RebuildPlan, log: TransactionLog, *, engine_info: str) -> R
         configuration=dict(layout.configuration),
         created_time=log.now_ms(),
     )
-    # A name that was dropped must not be given to another column as it is: in doubt the feature stays.
-    doubtful = len({split.description.origin.schema for split in layout.splits if split.description.origin}) > 1
+    # A name that was dropped must not be given to another column as it is: in doubt the feature
+    # stays.
+    doubtful = (
+        len(
+            {split.description.origin.schema for split in layout.splits if split.description.origin}
+        )
+        > 1
+    )
     features = protocols.EVOLUTION if doubtful or _were_altered([layout.schema_json]) else ()
     first = FirstVersion(
         operation=Operation.REPAIR,
@@ -365,7 +428,9 @@ def rebuild(planned: RebuildPlan, log: TransactionLog, *, engine_info: str) -> R
     return planned.report(SUCCESS)
 
 
-def splits_described(store: Store, files: Sequence[ObjectInfo], parallelism: int) -> list[DescribedSplit]:
+def splits_described(
+    store: Store, files: Sequence[ObjectInfo], parallelism: int
+) -> list[DescribedSplit]:
     """Return the description of each readable split, the oldest first."""
     return _describe_splits(store, files, parallelism, silent)[0]
 

@@ -1,6 +1,8 @@
-"""`Table.reindex`: index columns in another way. The decision is one version; then the splits are rewritten.
+"""`Table.reindex`: index columns in another way. The decision is one version; then the splits are
+rewritten.
 
-Until a split is rewritten, its rows are tested one by one. After an interruption the same call continues.
+Until a split is rewritten, its rows are tested one by one. After an interruption the same call
+continues.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ if TYPE_CHECKING:
 
 
 class ReindexReport(Report, frozen=True):
-    """What a reindex did. The rows of splits that are left are tested one by one until they are rewritten."""
+    """What a reindex did. The rows of splits that are left are tested one by one until they are
+    rewritten.
+    """
 
     table_path: str
     status: str
@@ -55,17 +59,23 @@ def reindex(
     progress: Progress,
     execute: Execute[MergeTask, MergeOutcome] | None,
 ) -> ReindexReport:
-    """Record how columns are indexed, then rewrite the splits that index them in another way. See `Table.reindex`."""
+    """Record how columns are indexed, then rewrite the splits that index them in another way. See
+    `Table.reindex`.
+    """
     newest = table.read_newest()
     names = _decided_names(newest, columns)
     metadata = _redefine(newest, names, tokenizer)
     old = without_registry(newest.snapshot.metadata)
     if dry_run:
-        return _rewritten(newest, tuple(names), metadata, where, dry_run=True, progress=progress, execute=execute)
+        return _rewritten(
+            newest, tuple(names), metadata, where, dry_run=True, progress=progress, execute=execute
+        )
     table.show(newest.snapshot)
     if metadata != old:
         exact = any(c.exact for c in decided_columns(schema_from_json(metadata.schema_string)))
-        features = (protocols.DECISIONS, protocols.EXACT_FIELDS) if exact else (protocols.DECISIONS,)
+        features = (
+            (protocols.DECISIONS, protocols.EXACT_FIELDS) if exact else (protocols.DECISIONS,)
+        )
         protocol = protocols.add_features(table.protocol, *features)
         table.commit(
             Changes(
@@ -76,20 +86,35 @@ def reindex(
                 engine_info=ENGINE_INFO,
             )
         )
-    return _rewritten(table, tuple(names), metadata, where, dry_run=False, progress=progress, execute=execute)
+    return _rewritten(
+        table, tuple(names), metadata, where, dry_run=False, progress=progress, execute=execute
+    )
 
 
-def _decided_names(table: TableHandle, columns: Mapping[str, str] | Sequence[str]) -> dict[str, str | None]:
+def _decided_names(
+    table: TableHandle, columns: Mapping[str, str] | Sequence[str]
+) -> dict[str, str | None]:
     given: Mapping[str, str | None] = (
-        columns if isinstance(columns, Mapping) else dict.fromkeys([columns] if isinstance(columns, str) else columns)
+        columns
+        if isinstance(columns, Mapping)
+        else dict.fromkeys([columns] if isinstance(columns, str) else columns)
     )
     if not given:
-        raise InvalidInputError("Nothing says which columns to index.", hint='Give columns={"message": "text"}.')
-    return {find_column(table.schema, text("The name of a column", name)): kind for name, kind in given.items()}
+        raise InvalidInputError(
+            "Nothing says which columns to index.", hint='Give columns={"message": "text"}.'
+        )
+    return {
+        find_column(table.schema, text("The name of a column", name)): kind
+        for name, kind in given.items()
+    }
 
 
-def _redefine(table: TableHandle, columns: Mapping[str, str | None], tokenizer: str | None) -> MetadataAction:
-    """The metadata that says how the columns are indexed from now on; what does not fit is an error."""
+def _redefine(
+    table: TableHandle, columns: Mapping[str, str | None], tokenizer: str | None
+) -> MetadataAction:
+    """The metadata that says how the columns are indexed from now on; what does not fit is an
+    error.
+    """
     old = without_registry(table.snapshot.metadata)
     names = table.names
     physical = {names.column(name): kind for name, kind in columns.items()}
@@ -115,12 +140,16 @@ def _redefine(table: TableHandle, columns: Mapping[str, str | None], tokenizer: 
     mapping = table.physical_columns.mapping(config.resolve(table=configuration))
     schema = json.loads(old.schema_string)
     for field in schema["fields"]:
-        column = mapping.find(field["name"]) if field["name"] in physical else None
+        if field["name"] in physical:
+            column = mapping.find(field["name"])
+        else:
+            column = None
         if column is not None:
             field["metadata"] = {**(field.get("metadata") or {}), INDEX_KEY: decision(column)}
-    schema_json = (
-        dump_schema(schema) if column_names(dump_schema(schema)).schema_json != old.schema_string else old.schema_string
-    )
+    if column_names(dump_schema(schema)).schema_json != old.schema_string:
+        schema_json = dump_schema(schema)
+    else:
+        schema_json = old.schema_string
     return replace(old, schema_string=schema_json, configuration=configuration)
 
 
@@ -141,10 +170,15 @@ def _rewritten(
     bounds = merge.MergeBounds.of(table.physical_settings.group(MergeSettings))
     now_ms = table.log.now_ms()
     physical = table.bind_partitions(where)
-    plan = merge.plan(snapshot, url=table.path, bounds=bounds, now_ms=now_ms, where=physical, only_wrong=True)
+    plan = merge.plan(
+        snapshot, url=table.path, bounds=bounds, now_ms=now_ms, where=physical, only_wrong=True
+    )
     files = sum(len(group.sources) for group in plan.groups)
     if dry_run or not files:
-        message = f"{pluralize(files, 'split')} would be written anew." if files else "Every split is indexed so."
+        if files:
+            message = f"{pluralize(files, 'split')} would be rewritten."
+        else:
+            message = "Every split is indexed so."
         status = jobs.DRY_RUN if dry_run and files else jobs.NO_ACTION
         return ReindexReport(table.path, status, columns, 0, files, None, message)
     report = merge.run(
@@ -157,7 +191,16 @@ def _rewritten(
         engine_info=ENGINE_INFO,
     )
     table.show_newest_after(report)
-    left = merge.plan(table.log.fresh(), url=table.path, bounds=bounds, now_ms=now_ms, only_wrong=True, cooling=True)
+    left = merge.plan(
+        table.log.fresh(),
+        url=table.path,
+        bounds=bounds,
+        now_ms=now_ms,
+        only_wrong=True,
+        cooling=True,
+    )
     rest = sum(len(group.sources) for group in left.groups)
-    message = f"{pluralize(report.merged_files, 'split')} {was(report.merged_files)} written anew; {rest} are left."
-    return ReindexReport(table.path, jobs.SUCCESS, columns, report.merged_files, rest, report.version, message)
+    message = f"{pluralize(report.merged_files, 'split')} {was(report.merged_files)} rewritten; {rest} are left."
+    return ReindexReport(
+        table.path, jobs.SUCCESS, columns, report.merged_files, rest, report.version, message
+    )

@@ -37,8 +37,12 @@ def repair_table(
     if from_replica is not False:
         replica = _named_replica(from_replica, source, options)
         if at is not None:
-            raise InvalidInputError("A replica mends the table in its place: give `at` or `from_replica`, not both.")
-        recovered = rebuild.plan_recovery(source, replica, is_readable=_readable(source, options) is not None)
+            raise InvalidInputError(
+                "A replica mends the table in its place: give `at` or `from_replica`, not both."
+            )
+        recovered = rebuild.plan_recovery(
+            source, replica, is_readable=_readable(source, options) is not None
+        )
         if recovered is not None:
             if dry_run:
                 return recovered.preview()
@@ -64,7 +68,9 @@ def repair_table(
     return rebuild.rebuild(plan, source, engine_info=ENGINE_INFO)
 
 
-def _named_replica(place: bool | str, log: TransactionLog, options: Mapping[str, object] | None) -> Replica:
+def _named_replica(
+    place: bool | str, log: TransactionLog, options: Mapping[str, object] | None
+) -> Replica:
     settings = config.resolve(options=options)
     if isinstance(place, str | os.PathLike) and os.fspath(place):
         return open_replica(os.fspath(place), log.store.url, settings)
@@ -83,7 +89,9 @@ def _readable(log: TransactionLog, options: Mapping[str, object] | None) -> Tran
         snapshot.files(columns=["path"])
     except (CorruptTableError, TableNotFoundError):
         return None
-    log.settings = log_settings(config.resolve(options=options, table=snapshot.metadata.configuration))
+    log.settings = log_settings(
+        config.resolve(options=options, table=snapshot.metadata.configuration)
+    )
     return log
 
 

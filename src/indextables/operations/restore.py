@@ -62,7 +62,11 @@ class RestorePlan(Report, frozen=True):
 
     def preview(self) -> RestoreReport:
         """Return the report of a dry run."""
-        changes = self.files_added or self.files_removed or _restored_metadata(self.target, self.read) is not None
+        changes = (
+            self.files_added
+            or self.files_removed
+            or _restored_metadata(self.target, self.read) is not None
+        )
         return RestoreReport(
             table_path=self.table_path,
             status=DRY_RUN if changes else NO_ACTION,
@@ -70,7 +74,9 @@ class RestorePlan(Report, frozen=True):
             restored_version=self.restored_version,
             files_added=self.files_added,
             files_removed=self.files_removed,
-            message=_message(self.restored_version, "would be brought back") if changes else _NOTHING,
+            message=_message(self.restored_version, "would be brought back")
+            if changes
+            else _NOTHING,
         )
 
 
@@ -91,7 +97,9 @@ def plan(log: TransactionLog, *, version: int) -> RestorePlan:
     )
 
 
-def run(planned: RestorePlan, log: TransactionLog, *, engine_info: str | None = None) -> RestoreReport:
+def run(
+    planned: RestorePlan, log: TransactionLog, *, engine_info: str | None = None
+) -> RestoreReport:
     """Commit the restore. Nothing is committed if the table already has that content."""
     committed = log.commit(planned.read, _Restoration(planned.read, planned.target, engine_info))
     written = committed.written
@@ -117,7 +125,9 @@ def check_splits(store: Store, snapshot: Snapshot) -> None:
     """
     files = snapshot.files(columns=["path", "size", "deletion_vector"])
     recorded_sizes: dict[str, int | None] = dict.fromkeys(listed_paths(files))
-    recorded_sizes |= dict(zip(files.column("path").to_pylist(), files.column("size").to_pylist(), strict=True))
+    recorded_sizes |= dict(
+        zip(files.column("path").to_pylist(), files.column("size").to_pylist(), strict=True)
+    )
     actual_sizes = stored_sizes(store, recorded_sizes)
     missing = sorted(
         path
@@ -178,8 +188,11 @@ class _Restoration(Struct, frozen=True):
         return changes.plan(snapshot, now_ms=now_ms)
 
     def _missing(self, snapshot: Snapshot) -> list[AddAction]:
-        # The old files may name doc mappings that the newest state has forgotten, so they carry them along.
-        return with_mappings(to_actions(files_not_in(self.target, snapshot)), self.target.schema_registry)
+        # The old files may name doc mappings that the newest state has forgotten, so they carry
+        # them along.
+        return with_mappings(
+            to_actions(files_not_in(self.target, snapshot)), self.target.schema_registry
+        )
 
 
 def _restored_metadata(target: Snapshot, newest: Snapshot) -> MetadataAction | None:
@@ -197,7 +210,9 @@ def _revive(action: AddAction) -> AddAction:
     return msgspec.structs.replace(action, added_at_version=None, added_at_timestamp=None)
 
 
-def restore(table: TableHandle, *, version: int | str | None, timestamp: Moment | None, dry_run: bool) -> RestoreReport:
+def restore(
+    table: TableHandle, *, version: int | str | None, timestamp: Moment | None, dry_run: bool
+) -> RestoreReport:
     """Bring back the content of an older version. See `Table.restore`."""
     table.check_writable()
     if (version is None) == (timestamp is None):

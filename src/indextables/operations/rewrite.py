@@ -102,7 +102,12 @@ class SplitRewriter(Struct, frozen=True, dict=True):
 
     @classmethod
     def of(
-        cls, metadata: MetadataAction, *, spec: StoreSpec, settings: Settings, decided: Sequence[str] = ()
+        cls,
+        metadata: MetadataAction,
+        *,
+        spec: StoreSpec,
+        settings: Settings,
+        decided: Sequence[str] = (),
     ) -> SplitRewriter:
         """Create the rewriter of a table."""
         columns = TableSchema.of(metadata)
@@ -156,7 +161,9 @@ class SplitRewriter(Struct, frozen=True, dict=True):
         with merged as info:
             if info is None:
                 return None
-            return _read_stored(info, origin.partition_values, store, naming, num_merge_ops, data_change=data_change)
+            return _read_stored(
+                info, origin.partition_values, store, naming, num_merge_ops, data_change=data_change
+            )
 
     def rewrite_in_order(
         self,
@@ -193,20 +200,30 @@ class SplitRewriter(Struct, frozen=True, dict=True):
         body = self.body.remove_metadata()
         written: list[AddAction] = []
         splits = write_splits(
-            rows.batches(), body, mapping, settings=settings, stats=self.stats, tags=tags, origin=origin
+            rows.batches(),
+            body,
+            mapping,
+            settings=settings,
+            stats=self.stats,
+            tags=tags,
+            origin=origin,
         )
         try:
             with closing(splits):
                 for info in splits:
                     values = origin.partition_values
-                    written.append(_read_stored(info, values, store, naming, num_merge_ops, data_change=False))
+                    written.append(
+                        _read_stored(info, values, store, naming, num_merge_ops, data_change=False)
+                    )
         except BaseException:
             discard(store, [action.path for action in written])
             raise
         return tuple(written)
 
     def _new_split(
-        self, sources: Sequence[tuple[SourceSplit, MergeSource]], partition_values: dict[str, str | None]
+        self,
+        sources: Sequence[tuple[SourceSplit, MergeSource]],
+        partition_values: dict[str, str | None],
     ) -> tuple[DocMapping, list[str], Origin]:
         """Return the index of the new split's columns, its tags, and its origin."""
         origin = Origin(
@@ -216,7 +233,11 @@ class SplitRewriter(Struct, frozen=True, dict=True):
             replaces=tuple(path_mark(source.path) for source, _ in sources),
         )
         tags = sorted({tag for source, _ in sources for tag in source.split_tags})
-        return source_mapping([source.reader for _, source in sources], self.mapping, self.decided), tags, origin
+        return (
+            source_mapping([source.reader for _, source in sources], self.mapping, self.decided),
+            tags,
+            origin,
+        )
 
 
 def _read_stored(
@@ -241,7 +262,9 @@ def _read_stored(
     return action
 
 
-def source_mapping(readers: Sequence[Searchable], mapping: DocMapping, decided: Collection[str] = ()) -> DocMapping:
+def source_mapping(
+    readers: Sequence[Searchable], mapping: DocMapping, decided: Collection[str] = ()
+) -> DocMapping:
     """Return the mapping of the new split: columns keep the index of the sources that have them.
 
     The sources must agree, otherwise words would no longer find rows. Columns that the table's
@@ -249,14 +272,26 @@ def source_mapping(readers: Sequence[Searchable], mapping: DocMapping, decided: 
     """
     columns = []
     for column in mapping.columns:
-        source_column = column if column.name in decided else _source_column(readers, column)
-        exact = column.exact if source_column.kind == column.kind else ""
-        columns.append(replace(source_column, field=column.field, substring=column.substring, exact=exact))
+        if column.name in decided:
+            source_column = column
+        else:
+            source_column = _source_column(readers, column)
+        if source_column.kind == column.kind:
+            exact = column.exact
+        else:
+            exact = ""
+        columns.append(
+            replace(source_column, field=column.field, substring=column.substring, exact=exact)
+        )
     return DocMapping(tuple(columns))
 
 
 def _source_column(readers: Sequence[Searchable], column: ColumnMapping) -> ColumnMapping:
-    sources = [(reader.path, own) for reader in readers if (own := reader.mapping.find(column.name)) is not None]
+    sources = [
+        (reader.path, own)
+        for reader in readers
+        if (own := reader.mapping.find(column.name)) is not None
+    ]
     if not sources:
         return column
     first, common = sources[0]
@@ -281,14 +316,14 @@ def discard(store: Store, paths: Sequence[str]) -> None:
     try:
         store.delete(paths)
     except StorageError as error:
-        logger.warning("splits that nobody needs stay in %s: %s", store.url, error.message)
+        logger.warning("unneeded splits stay in %s: %s", store.url, error.message)
 
 
 def _upload(store: Store, path: str, file: Path) -> None:
     try:
         store.put_file(path, file)
     except BaseException:
-        # It may have arrived all the same, and nobody will ever name it.
+        # It may have been stored all the same, and no version will name it.
         discard(store, [path])
         raise
 
@@ -297,19 +332,43 @@ T = TypeVar("T")
 ListedSplit = tuple[tuple[tuple[str, str | None], ...], SourceSplit]
 """The partition of a split as sorted pairs of column and value, and the split."""
 _COLUMNS = [
-    *("path", "size", "num_records", "footer_start_offset", "num_merge_ops", "split_tags", "modification_time"),
+    *(
+        "path",
+        "size",
+        "num_records",
+        "footer_start_offset",
+        "num_merge_ops",
+        "split_tags",
+        "modification_time",
+    ),
     *("partition_values", "deletion_vector", "deleted_records"),
 ]
 
 
-def source_splits(files: pa.Table, registry: Mapping[str, str], disputes: Disputes | None = None) -> list[ListedSplit]:
+def source_splits(
+    files: pa.Table, registry: Mapping[str, str], disputes: Disputes | None = None
+) -> list[ListedSplit]:
     """Return the splits of a file list. `registry` holds the doc mappings that they may name."""
     splits: list[ListedSplit] = []
     columns = (files.column(name).to_pylist() for name in _COLUMNS)
-    sides = by_mapping(files, registry, disputes.side, "") if disputes else [""] * files.num_rows
-    for path, size, records, footer, merges, tags, modified, values, vector, deleted, rewrites, side in zip(
-        *columns, to_be_rewritten(files, registry, disputes), sides, strict=True
-    ):
+    if disputes:
+        sides = by_mapping(files, registry, disputes.side, "")
+    else:
+        sides = [""] * files.num_rows
+    for (
+        path,
+        size,
+        records,
+        footer,
+        merges,
+        tags,
+        modified,
+        values,
+        vector,
+        deleted,
+        rewrites,
+        side,
+    ) in zip(*columns, to_be_rewritten(files, registry, disputes), sides, strict=True):
         own = path, size, records, footer, merges or 0, tuple(tags or ()), modified or 0
         source = SourceSplit(*own, rewrites, side, vector, deleted)
         splits.append((tuple(sorted(values or [])), source))
@@ -323,13 +382,17 @@ def are_foreign(files: pa.Table, registry: Mapping[str, str]) -> list[bool]:
     return by_mapping(files, registry, _is_foreign, False)
 
 
-def to_be_rewritten(files: pa.Table, registry: Mapping[str, str], disputes: Disputes | None) -> list[bool]:
+def to_be_rewritten(
+    files: pa.Table, registry: Mapping[str, str], disputes: Disputes | None
+) -> list[bool]:
     """Return which splits a merge rewrites even alone: another engine's, and wrongly indexed ones."""
     wrong = disputes.is_wrong if disputes is not None else lambda _: False
     return by_mapping(files, registry, lambda text: _is_foreign(text) or wrong(text), False)
 
 
-def by_mapping(files: pa.Table, registry: Mapping[str, str], answer: Callable[[str], T], otherwise: T) -> list[T]:
+def by_mapping(
+    files: pa.Table, registry: Mapping[str, str], answer: Callable[[str], T], otherwise: T
+) -> list[T]:
     """Evaluate a function of each split's doc mapping.
 
     Every mapping is evaluated once, because mappings are large and few.

@@ -1,7 +1,8 @@
-"""One version in which rows of a table are removed and others added: what updates and upserts plan and commit.
+"""One version in which rows of a table are removed and others added: what updates and upserts plan
+and commit.
 
-Old rows are removed as by a delete (`row_removal`); new rows are in splits of their own. Concurrent changes of the same
-splits are judged row by row (`model/conflicts.py`).
+Old rows are removed as by a delete (`row_removal`); new rows are in splits of their own. Concurrent
+changes of the same splits are judged row by row (`model/conflicts.py`).
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ def find_split_rows(task: ScanTask, plan: ScanPlan) -> list[SplitRows]:
     for number in task.find_candidates():
         entry = plan.splits[number]
         split = task.open(entry)
-        rows = find_rows(split, plan.query or AllRows(), where=None if entry.certain else plan.where)
+        rows = find_rows(
+            split, plan.query or AllRows(), where=None if entry.certain else plan.where
+        )
         if len(rows):
             found.append(SplitRows(entry, split, rows))
     return found
@@ -76,7 +79,9 @@ class RowChange(Struct, frozen=True):
     parameters: Mapping[str, Any]
     metrics: Mapping[str, Any]
     keys: Predicate | None = None
-    """A condition on rows with a key that is inserted: a row that another writer adds must not match it."""
+    """A condition on rows with a key that is inserted: a row that another writer adds must not
+    match it.
+    """
     user_metadata: str | None = None
 
     def commit(self, origin: TableHandle, added: Sequence[AddAction]) -> int | None:
@@ -101,7 +106,9 @@ class RowChange(Struct, frozen=True):
             metrics=self.metrics,
             user_metadata=self.user_metadata,
         )
-        committed = table.log.commit(read, changes, written=[action.path for action in changes.adds])
+        committed = table.log.commit(
+            read, changes, written=[action.path for action in changes.adds]
+        )
         origin.show(committed.snapshot)
         if committed.version is not None:
             run_after_write(origin, committed.version)
@@ -110,7 +117,9 @@ class RowChange(Struct, frozen=True):
     def _remove(self) -> tuple[RewriteResult, Mapping[str, str | None]]:
         """Write vectors or new splits for the splits that lose rows."""
         table = self.table
-        planned = plan_removal(table.snapshot, {each.entry.path: each.stored_rows for each in self.removed})
+        planned = plan_removal(
+            table.snapshot, {each.entry.path: each.stored_rows for each in self.removed}
+        )
         parallelism = table.settings.group(MergeSettings).parallelism
         result = remove_rows(
             planned,

@@ -1,7 +1,9 @@
-"""Taking rows out of splits: a split that loses a few rows keeps its file and gets a deletion vector, others are rewritten.
+"""Taking rows out of splits: a split that loses a few rows keeps its file and gets a deletion
+vector, others are rewritten.
 
-The rows are those that match a condition, which a worker finds, or rows whose numbers are known. A `DeleteTask` is plain
-values and travels by pickle. `removal_changes` makes the commit of what the tasks report; a table and Spark both use it.
+The rows are those that match a condition, which a worker finds, or rows whose numbers are known. A
+`DeleteTask` is plain values and travels by pickle. `removal_changes` makes the commit of what the
+tasks report; a table and Spark both use it.
 """
 
 from __future__ import annotations
@@ -26,7 +28,14 @@ from indextables.model.predicate import Predicate
 from indextables.model.report import Progress, silent
 from indextables.model.snapshot import Snapshot
 from indextables.operations.jobs import Execute, collect
-from indextables.operations.rewrite import ListedSplit, Naming, SourceSplit, SplitRewriter, discard, source_splits
+from indextables.operations.rewrite import (
+    ListedSplit,
+    Naming,
+    SourceSplit,
+    SplitRewriter,
+    discard,
+    source_splits,
+)
 from indextables.splits.query.tree import AllRows, Query
 from indextables.splits.read.foreign import ForeignReader
 from indextables.splits.read.searchable import Rows
@@ -39,7 +48,8 @@ from indextables.storage.vector_files import VectorWriter
 
 
 def can_keep_file(removed: int, stored: int, *, vector_share: float) -> bool:
-    """Return whether a split keeps its file and gets a vector: `removed` of its `stored` rows are deleted by then.
+    """Return whether a split keeps its file and gets a vector: `removed` of its `stored` rows are
+    deleted by then.
 
     The setting `delete.mode` (with `delete.maxVectorShare`) decides which share is allowed.
     """
@@ -81,7 +91,9 @@ class DeleteTask(Struct, frozen=True):
             return decided
         split_store = store or open_table_store(self.rewriter.spec)
         entry = self.source.entry(self.partition_values)
-        split = open_table_split(split_store, entry, self.rewriter.schema, self.rewriter.partition_columns)
+        split = open_table_split(
+            split_store, entry, self.rewriter.schema, self.rewriter.partition_columns
+        )
         with ExitStack() as closed:
             if isinstance(split.reader, ForeignReader):
                 closed.enter_context(closing(split.reader))
@@ -92,9 +104,15 @@ class DeleteTask(Struct, frozen=True):
             gone = split.stored_rows - split.num_rows + len(rows)
             if can_keep_file(gone, split.stored_rows, vector_share=self.vector_share):
                 return DeleteOutcome(
-                    self.source.path, len(rows), places=encode_rows(places), stored_rows=split.stored_rows
+                    self.source.path,
+                    len(rows),
+                    places=encode_rows(places),
+                    stored_rows=split.stored_rows,
                 )
-            alive = np.ones(split.stored_rows, np.bool_) if split.mask is None else split.mask.alive.copy()
+            if split.mask is None:
+                alive = np.ones(split.stored_rows, np.bool_)
+            else:
+                alive = split.mask.alive.copy()
             alive[places] = False
             added = self.rewriter.rewrite(
                 [(self.source, MergeSource(split.reader, alive))],
@@ -102,7 +120,8 @@ class DeleteTask(Struct, frozen=True):
                 store=split_store,
                 naming=naming or Naming(),
                 num_merge_ops=self.source.num_merge_ops,
-                # Its rows are in the table already; the removal of the replaced split records which rows are deleted.
+                # Its rows are in the table already; the removal of the replaced split records which
+                # rows are deleted.
                 data_change=False,
             )
         return DeleteOutcome(self.source.path, len(rows), added)
@@ -126,7 +145,10 @@ class DeleteTask(Struct, frozen=True):
         if self.places is None:
             return find_rows(split, self.query or AllRows(), where=self.where)
         places = decode_rows(self.places, path=self.source.path)
-        living = np.arange(split.stored_rows) if split.mask is None else split.mask.living
+        if split.mask is None:
+            living = np.arange(split.stored_rows)
+        else:
+            living = split.mask.living
         return np.searchsorted(living, places).astype(np.int64)
 
 
@@ -151,10 +173,15 @@ class VectorTask(Struct, frozen=True):
                 outcomes.append(part.run(store=split_store))
             return self._with_vectors(outcomes, writer)
         except BaseException:
-            discard(split_store, [*writer.written, *(action.path for action in RewriteResult(tuple(outcomes)).adds)])
+            discard(
+                split_store,
+                [*writer.written, *(action.path for action in RewriteResult(tuple(outcomes)).adds)],
+            )
             raise
 
-    def _with_vectors(self, outcomes: list[DeleteOutcome], writer: VectorWriter) -> list[DeleteOutcome]:
+    def _with_vectors(
+        self, outcomes: list[DeleteOutcome], writer: VectorWriter
+    ) -> list[DeleteOutcome]:
         sources = {part.source.path: part.source for part in self.parts}
         masked = [outcome for outcome in outcomes if outcome.places is not None]
         sets: list[RowSet] = []
@@ -169,11 +196,15 @@ class VectorTask(Struct, frozen=True):
             )
             for outcome, rows, text in zip(masked, sets, writer.save(sets), strict=True)
         }
-        return [replace(outcome, places=None, vector=vectors.get(outcome.path)) for outcome in outcomes]
+        return [
+            replace(outcome, places=None, vector=vectors.get(outcome.path)) for outcome in outcomes
+        ]
 
 
 class RemovalPlan(Struct, frozen=True):
-    """Splits of a snapshot that may lose rows, and which rows: those that match, or those whose numbers are known."""
+    """Splits of a snapshot that may lose rows, and which rows: those that match, or those whose
+    numbers are known.
+    """
 
     read: Snapshot
     sources: tuple[ListedSplit, ...]
@@ -187,12 +218,22 @@ class RemovalPlan(Struct, frozen=True):
         """The deletion vectors of the splits in the snapshot."""
         return {source.path: source.vector for _, source in self.sources}
 
-    def tasks(self, *, spec: StoreSpec, settings: Settings, vector_share: float = 0.0) -> list[DeleteTask]:
-        """Return a task for each split. With the default share every split that loses a row is rewritten."""
+    def tasks(
+        self, *, spec: StoreSpec, settings: Settings, vector_share: float = 0.0
+    ) -> list[DeleteTask]:
+        """Return a task for each split. With the default share every split that loses a row is
+        rewritten.
+        """
         rewriter = SplitRewriter.of(self.read.metadata, spec=spec, settings=settings)
         return [
             DeleteTask(
-                rewriter, source, dict(values), self.where, self.query, vector_share, self.places.get(source.path)
+                rewriter,
+                source,
+                dict(values),
+                self.where,
+                self.query,
+                vector_share,
+                self.places.get(source.path),
             )
             for values, source in self.sources
         ]
@@ -200,8 +241,13 @@ class RemovalPlan(Struct, frozen=True):
 
 def plan_removal(snapshot: Snapshot, rows: Mapping[str, RowSet]) -> RemovalPlan:
     """Plan to remove rows whose numbers in the files of splits are known."""
-    files = snapshot.all_files if rows else snapshot.all_files.slice(0, 0)
-    chosen = files.filter(pc.is_in(files.column("path"), value_set=pa.array(sorted(rows), pa.string())))
+    if rows:
+        files = snapshot.all_files
+    else:
+        files = snapshot.all_files.slice(0, 0)
+    chosen = files.filter(
+        pc.is_in(files.column("path"), value_set=pa.array(sorted(rows), pa.string()))
+    )
     return RemovalPlan(
         snapshot,
         tuple(source_splits(chosen, snapshot.schema_registry)),
@@ -222,7 +268,11 @@ class RewriteResult(Struct, frozen=True):
     @property
     def removes(self) -> list[str]:
         """The replaced splits, and those without remaining rows."""
-        whole = (outcome for outcome in self.outcomes if outcome.places is None and outcome.vector is None)
+        whole = (
+            outcome
+            for outcome in self.outcomes
+            if outcome.places is None and outcome.vector is None
+        )
         return [outcome.path for outcome in whole if outcome.deleted]
 
     @property
@@ -264,11 +314,17 @@ def remove_rows(
     progress: Progress = silent,
     vector_share: float = 0.0,
 ) -> RewriteResult:
-    """Run the tasks of a plan. If one fails, what the others wrote is deleted; nothing is committed here."""
+    """Run the tasks of a plan. If one fails, what the others wrote is deleted; nothing is committed
+    here.
+    """
     work = planned.tasks(spec=spec, settings=settings, vector_share=vector_share)
     outcomes: list[DeleteOutcome] = []
     try:
-        collect(execute(work) if work else (), outcomes, lambda: progress(len(outcomes), len(work), "splits"))
+        collect(
+            execute(work) if work else (),
+            outcomes,
+            lambda: progress(len(outcomes), len(work), "splits"),
+        )
     except BaseException:
         done = RewriteResult(tuple(outcomes))
         discard(store, [*done.vector_files, *(action.path for action in done.adds)])
@@ -290,10 +346,11 @@ def removal_changes(
     metrics: Mapping[str, Any] | None = None,
     user_metadata: str | None = None,
 ) -> Changes:
-    """Return the one commit that takes rows out of splits, with other splits that are added or removed whole.
+    """Return the one commit that takes rows out of splits, with other splits that are added or
+    removed whole.
 
-    `vectors` are the deletion vectors of all splits that are changed or removed, as they were read. `keys` is a condition
-    that no row added by another writer may match.
+    `vectors` are the deletion vectors of all splits that are changed or removed, as they were read.
+    `keys` is a condition that no row added by another writer may match.
     """
     return Changes(
         operation,

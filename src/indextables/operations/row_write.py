@@ -36,7 +36,12 @@ from indextables.config import Settings
 from indextables.config.indexing import SearchSettings
 from indextables.config.splits import SplitWriterSettings, StatsSettings
 from indextables.handle import ENGINE_INFO
-from indextables.log.live_files import every_file, files_of_partitions, files_within, no_file_of_a_new_table
+from indextables.log.live_files import (
+    every_file,
+    files_of_partitions,
+    files_within,
+    no_file_of_a_new_table,
+)
 from indextables.log.transaction import Changes, LiveSelection
 from indextables.model.actions import AddAction, MetadataAction
 from indextables.model.arguments import transaction_id
@@ -62,7 +67,9 @@ from indextables.storage.store import Store
 PartitionKey = tuple[str | None, ...]
 
 
-def partitions(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[tuple[PartitionKey, pa.RecordBatch]]:
+def partitions(
+    batch: pa.RecordBatch, columns: Sequence[str]
+) -> Iterator[tuple[PartitionKey, pa.RecordBatch]]:
     """Yield each partition of the batch: its values as in the log, and its rows without the
     partition columns.
     """
@@ -80,7 +87,9 @@ def partitions(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[tuple[
         yield keys[int(codes[rows[0]])], body if len(starts) == 1 else body.take(pa.array(rows))
 
 
-def _codes(batch: pa.RecordBatch, columns: Sequence[str]) -> tuple[np.ndarray, dict[int, PartitionKey]]:
+def _codes(
+    batch: pa.RecordBatch, columns: Sequence[str]
+) -> tuple[np.ndarray, dict[int, PartitionKey]]:
     """Return a number for each row's combination of values, and the combinations."""
     total = np.zeros(batch.num_rows, dtype=np.int64)
     texts: list[list[str | None]] = []
@@ -136,7 +145,9 @@ class Spill:
         self._count += 1
         path = self._folder / f"{self._count}.arrow"
         self._files[key].append(path)
-        return pa.ipc.new_stream(str(path), self._schema, options=pa.ipc.IpcWriteOptions(compression="lz4"))
+        return pa.ipc.new_stream(
+            str(path), self._schema, options=pa.ipc.IpcWriteOptions(compression="lz4")
+        )
 
     def _rows(self, files: list[Path]) -> Iterator[pa.RecordBatch]:
         for path in files:
@@ -153,7 +164,10 @@ class Spill:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         with suppress(OSError):  # what is not written out is not wanted any more
             while self._open:
@@ -246,7 +260,11 @@ class RowWrite(Struct, frozen=True):
         names = column_names(self.schema_json)
         rows = (names.to_physical(conform(batch, names.logical)) for batch in batches)
         try:
-            task.write(rows if self.where is None else only(self.where, rows, task.schema, shown=self.condition))
+            task.write(
+                rows
+                if self.where is None
+                else only(self.where, rows, task.schema, shown=self.condition)
+            )
         except BaseException:
             task.abandon()
             raise
@@ -264,7 +282,10 @@ class RowWrite(Struct, frozen=True):
         `candidates` are live splits that may match `where` in part, with their deletion vectors;
         the caller adds their replacement.
         """
-        condition = {} if self.where is None else {"where": self.condition}
+        if self.where is None:
+            condition = {}
+        else:
+            condition = {"where": self.condition}
         request = self.request
         return Changes(
             request.operation,
@@ -295,7 +316,9 @@ class RowWrite(Struct, frozen=True):
 class _TaskRun:
     """One task's execution of a write: where its rows go, and what was uploaded so far."""
 
-    def __init__(self, plan: RowWrite, store: Store, new_name: Callable[[], str], now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, plan: RowWrite, store: Store, new_name: Callable[[], str], now_ms: Callable[[], int]
+    ) -> None:
         self.schema = schema_from_json(plan.schema_json)
         self.added: list[AddAction] = []
         self._plan = plan
@@ -322,17 +345,30 @@ class _TaskRun:
             for part in parts:
                 self._write_partition(*part)
             return
-        written = list(WRITES.each(lambda part: self._write_partition(*part), parts, parallelism=threads))
+        written = list(
+            WRITES.each(lambda part: self._write_partition(*part), parts, parallelism=threads)
+        )
         self.added = [action for actions in written for action in actions]
 
-    def _write_partition(self, key: PartitionKey, batches: Iterable[pa.RecordBatch]) -> list[AddAction]:
+    def _write_partition(
+        self, key: PartitionKey, batches: Iterable[pa.RecordBatch]
+    ) -> list[AddAction]:
         plan = self._plan
         values = dict(zip(plan.partition_columns, key, strict=True))
-        origin = Origin(schema=plan.schema_json, partition_columns=plan.partition_columns, partition_values=values)
+        origin = Origin(
+            schema=plan.schema_json,
+            partition_columns=plan.partition_columns,
+            partition_values=values,
+        )
         return [
             self._upload(values, split)
             for split in write_splits(
-                batches, self._body, plan.mapping, settings=plan.splits, stats=plan.stats, origin=origin
+                batches,
+                self._body,
+                plan.mapping,
+                settings=plan.splits,
+                stats=plan.stats,
+                origin=origin,
             )
         ]
 
@@ -361,14 +397,21 @@ def plan_row_write(
 ) -> RowWrite:
     """Check the data's schema and the indexing settings against the table.
 
-    `recorded` are the table's own settings, `settings` those of this write, once it is known what its columns are called.
-    Columns keep the kind of index they have, unless everything is overwritten; how new ones are indexed becomes part of the
-    table. `new_name` is what the splits call a new column.
+    `recorded` are the table's own settings, `settings` those of this write, once it is known what
+    its columns are called. Columns keep the kind of index they have, unless everything is
+    overwritten; how new ones are indexed becomes part of the table. `new_name` is what the splits
+    call a new column.
     """
     metadata = without_registry(_metadata_of(header))
-    before, partition_columns = column_names(metadata.schema_string), tuple(metadata.partition_columns or ())
+    before, partition_columns = (
+        column_names(metadata.schema_string),
+        tuple(metadata.partition_columns or ()),
+    )
     names = _names_after(before, data, partition_columns, new_name, request)
-    settings = settings if isinstance(settings, Settings) else settings(names)
+    if isinstance(settings, Settings):
+        settings = settings
+    else:
+        settings = settings(names)
     table, schema = before.physical, names.physical
     columns = TableSchema(schema, partition_columns)
     body, mapping = columns.stored, columns.mapping(settings)
@@ -376,13 +419,22 @@ def plan_row_write(
     if len(new) < len(body):
         old = TableSchema(columns.without(new), partition_columns)
         mapping = compatible_mapping(old.mapping(recorded), mapping)
-    bound = bound_predicate(request.where, names.logical, zone=settings.group(SearchSettings).time_zone)
-    schema_json = metadata.schema_string if schema.equals(table) else names.schema_json
+    bound = bound_predicate(
+        request.where, names.logical, zone=settings.group(SearchSettings).time_zone
+    )
+    if schema.equals(table):
+        schema_json = metadata.schema_string
+    else:
+        schema_json = names.schema_json
     new_metadata = replace(metadata, schema_string=schema_json)
     if new:
-        left = config.without_columns(metadata.configuration or {}, {*table.names} - {*schema.names})
+        left = config.without_columns(
+            metadata.configuration or {}, {*table.names} - {*schema.names}
+        )
         before_write = columns.mapping(config.resolve(table=left))
-        new_metadata = replace(new_metadata, configuration=recorded_as(mapping, body, new, left, before_write))
+        new_metadata = replace(
+            new_metadata, configuration=recorded_as(mapping, body, new, left, before_write)
+        )
     return RowWrite(
         spec=spec,
         header=header_to_check(header),
@@ -419,7 +471,9 @@ def _names_after(
     of the data.
     """
     if request.overwrite_schema:
-        logical = replaced_schema(before.logical, data, [before.logical_name(name) for name in partition_columns])
+        logical = replaced_schema(
+            before.logical, data, [before.logical_name(name) for name in partition_columns]
+        )
     else:
         logical = widen_schema(before.logical, data, merge_schema=request.merge_schema)
     return before.extend(logical, new_name)
@@ -428,4 +482,6 @@ def _names_after(
 def header_to_check(header: Header) -> Header:
     """Return the part of the table at planning time that detects later changes."""
     purges = {app_id: txn for app_id, txn in header.txns.items() if app_id == PURGE_TXN}
-    return Header(version=header.version, protocol=header.protocol, metadata=header.metadata, txns=purges)
+    return Header(
+        version=header.version, protocol=header.protocol, metadata=header.metadata, txns=purges
+    )

@@ -13,7 +13,13 @@ from typing import ClassVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from indextables.errors import BadFileError, CorruptTableError, NotFoundError, RefusedError, UnsupportedError
+from indextables.errors import (
+    BadFileError,
+    CorruptTableError,
+    NotFoundError,
+    RefusedError,
+    UnsupportedError,
+)
 from indextables.log.checkpoint.identity import without_strangers
 from indextables.log.create import FirstVersion, create_table
 from indextables.log.log_files import LOG, LogListing, list_log
@@ -54,13 +60,13 @@ class Salvaged(Struct, frozen=True):
         """Describe what is missing as a sentence; empty if nothing is."""
         if not self.missing:
             return ""
-        numbers = ", ".join(map(str, self.missing[:_SHOWN])) + (", ..." if len(self.missing) > _SHOWN else "")
+        numbers = ", ".join(map(str, self.missing[:_SHOWN])) + (
+            ", ..." if len(self.missing) > _SHOWN else ""
+        )
         noun = "Version" if len(self.missing) == 1 else "Versions"
         text = f"{noun} {numbers} {was(len(self.missing))} lost or cannot be read; every other version was kept. "
         if self.unnamed:
-            text += (
-                f"{pluralize(self.unnamed, 'split')} in the store {was(self.unnamed)} left out: no version names them. "
-            )
+            text += f"{pluralize(self.unnamed, 'split')} in the store {was(self.unnamed)} left out: no version names them. "
         return text
 
 
@@ -104,7 +110,9 @@ def run_salvage(planned: SalvagePlan, log: TransactionLog, *, engine_info: str) 
     """Write the version that completes the table, and its state."""
     found = planned.salvaged
     header = found.snapshot.header
-    removed = tuple(RemoveAction(path=left.path, deletion_timestamp=log.now_ms()) for left in found.left_out)
+    removed = tuple(
+        RemoveAction(path=left.path, deletion_timestamp=log.now_ms()) for left in found.left_out
+    )
     without = replay(found.snapshot, [CommittedVersion(found.newest, header.timestamp_ms, removed)])
     log.adopt(
         without,
@@ -143,7 +151,10 @@ def read_what_is_left(log: TransactionLog, *, parallelism: int) -> Salvaged:
     adds, left_out = _present(snapshot, stored)
     named = {path for version in later for path in (*version.named_files, *version.released_files)}
     named |= {action.path for action in adds} | {left.path for left in left_out}
-    unnamed = sum(1 for path in stored if path.endswith(".split") and path not in named) if missing else 0
+    if missing:
+        unnamed = sum(1 for path in stored if path.endswith(".split") and path not in named)
+    else:
+        unnamed = 0
     return Salvaged(snapshot, listing.newest, missing, tuple(adds), tuple(left_out), unnamed)
 
 
@@ -195,24 +206,35 @@ def _with_metadata_of_splits(
     protocol = snapshot.header.protocol
     if protocol == protocols.LEGACY_PROTOCOL:  # the one that was recorded is lost with version 0
         masked = files.column("deletion_vector").null_count < files.num_rows
-        features = (*protocols.EVOLUTION, protocols.DELETION_VECTORS) if masked else protocols.EVOLUTION
+        features = (
+            (*protocols.EVOLUTION, protocols.DELETION_VECTORS) if masked else protocols.EVOLUTION
+        )
         protocol = protocols.add_features(protocols.NEW_TABLE_PROTOCOL, *features)
     header = replace(snapshot.header, metadata=metadata, protocol=protocol)
     return replace(snapshot, header=header)
 
 
-def _present(snapshot: Snapshot, stored: dict[str, ObjectInfo]) -> tuple[list[AddAction], list[LeftOut]]:
+def _present(
+    snapshot: Snapshot, stored: dict[str, ObjectInfo]
+) -> tuple[list[AddAction], list[LeftOut]]:
     """Divide the splits of a snapshot into those that exist as recorded, and the others."""
     adds: list[AddAction] = []
     left_out: list[LeftOut] = []
     for action in with_mappings(to_actions(snapshot.all_files), snapshot.schema_registry):
         info, vector = stored.get(action.path), vector_path(action.deletion_vector)
         if vector is not None and vector not in stored:
-            left_out.append(LeftOut(action.path, f"{vector}, which says which of its rows are deleted, is missing"))
+            left_out.append(
+                LeftOut(
+                    action.path, f"{vector}, which says which of its rows are deleted, is missing"
+                )
+            )
         elif info is not None and info.size == action.size:
             adds.append(action)
         else:
-            reason = "it is missing" if info is None else f"it has {info.size} bytes; the log says {action.size}"
+            if info is None:
+                reason = "it is missing"
+            else:
+                reason = f"it has {info.size} bytes; the log says {action.size}"
             left_out.append(LeftOut(action.path, reason))
     return adds, left_out
 
@@ -232,7 +254,12 @@ class CopyPlan(Report, frozen=True):
     def report(self, status: str) -> RepairReport:
         """Return the counts."""
         tags = ", ".join(map(repr, self.salvaged.snapshot.header.tags))
-        untagged = f"The copy begins with version 0, without the versions that had the tags {tags}. " if tags else ""
+        if tags:
+            untagged = (
+                f"The copy begins with version 0, without the versions that had the tags {tags}. "
+            )
+        else:
+            untagged = ""
         moved = (
             f"{self.target_path} holds a log and no splits, and is not read there. To use it, move "
             f"{self.source_path}/{LOG} out of the table, and {self.target_path}/{LOG} into its place."
@@ -280,7 +307,10 @@ def copy_log(planned: CopyPlan, target: TransactionLog, *, engine_info: str) -> 
     snapshot = planned.salvaged.snapshot
     header = snapshot.header
     # Their versions in the copy are others.
-    adds = [replace(action, added_at_version=None, added_at_timestamp=None) for action in planned.salvaged.adds]
+    adds = [
+        replace(action, added_at_version=None, added_at_timestamp=None)
+        for action in planned.salvaged.adds
+    ]
     paths = {action.path for action in adds}
     skips = [skip for skip in header.skips.values() if skip.path in paths]
     # A tag names a version by its number, and the numbers of the copy are others.

@@ -20,7 +20,9 @@ def begin_transaction(
     txn: tuple[str, int] | None,
     check_splits: bool,
 ) -> Transaction:
-    """Return a transaction that commits to the table when its `with` block ends. See `Table.transaction`."""
+    """Return a transaction that commits to the table when its `with` block ends. See
+    `Table.transaction`.
+    """
     changes = Changes(
         operation=str(operation),
         revives=True,
@@ -38,13 +40,20 @@ def begin_transaction(
 
 def _commit_existing(table: TableHandle, changes: Changes) -> int | None:
     """Commit if every added split exists with its recorded size."""
-    sizes = dict.fromkeys(named_paths(changes.adds)) | {action.path: action.size for action in changes.adds}
+    sizes = dict.fromkeys(named_paths(changes.adds)) | {
+        action.path: action.size for action in changes.adds
+    }
     stored = stored_sizes(table.log.store, sizes)
-    wrong = next((path for path, size in sizes.items() if size not in (None, stored.get(path))), None)
+    wrong = next(
+        (path for path, size in sizes.items() if size not in (None, stored.get(path))), None
+    )
     wrong = wrong or next((path for path in sizes if path not in stored), None)
     # A transaction that was committed before is skipped, wherever its splits are by now.
     if wrong is not None and not (changes.txn and changes.is_recorded(table.log.fresh())):
-        what = f"has {stored[wrong]} bytes and not {sizes[wrong]}" if wrong in stored else "is not there"
+        if wrong in stored:
+            what = f"has {stored[wrong]} bytes and not {sizes[wrong]}"
+        else:
+            what = "is not there"
         raise InvalidInputError(
             f"{wrong} cannot be added to {table.path}: it {what}.",
             hint="Write the file before the transaction is committed; transaction(check_splits=False) commits the "

@@ -1,8 +1,8 @@
 """Writing rows to a table that exists: plan on the driver, write splits anywhere, commit once.
 
-write = plan_write(table, schema, request)         checks the columns, the condition and the settings
-added = write.run(batches)                         writes splits, in any process
-version = finish_write(table, write, added)        one commit; or abandon_write(table, write, added)
+write = plan_write(table, schema, request)         checks the columns, the condition and the
+settings added = write.run(batches)                         writes splits, in any process version =
+finish_write(table, write, added)        one commit; or abandon_write(table, write, added)
 """
 
 from __future__ import annotations
@@ -41,23 +41,33 @@ from indextables.operations.write_request import WriteRequest
 
 
 def write_rows(table: TableHandle, data: Any, request: WriteRequest) -> int | None:
-    """Plan a write, write its splits in this process, and commit. Return the version, None if nothing was written."""
+    """Plan a write, write its splits in this process, and commit. Return the version, None if
+    nothing was written.
+    """
     rows = incoming(data, table.schema.names, schema=table.schema)
     write = plan_write(table, rows.schema, request)
     return finish_write(table, write, write.run(rows.batches, store=table.log.store))
 
 
 def plan_write(table: TableHandle, data: pa.Schema, request: WriteRequest) -> RowWrite:
-    """Check a write of rows of a schema. The result travels: `run` it in tasks, then call `finish_write` once."""
+    """Check a write of rows of a schema. The result travels: `run` it in tasks, then call
+    `finish_write` once.
+    """
     table.check_writable()
     _check_folder(table)
     if request.operation is not Operation.OVERWRITE:
         table.indexing.check_settled()
         if request.overwrite_schema:
-            hint = "Leave out where and dynamic_partitions, or change single columns with table.alter."
-            raise InvalidInputError("Only an overwrite of all rows can replace the columns.", hint=hint)
+            hint = (
+                "Leave out where and dynamic_partitions, or change single columns with table.alter."
+            )
+            raise InvalidInputError(
+                "Only an overwrite of all rows can replace the columns.", hint=hint
+            )
     if request.overwrite_schema and request.merge_schema:
-        raise InvalidInputError("Columns are replaced or merged, not both.", hint="Give overwrite_schema alone.")
+        raise InvalidInputError(
+            "Columns are replaced or merged, not both.", hint="Give overwrite_schema alone."
+        )
     with config.named_as_given(table.options):
         return row_write.plan_row_write(
             table.spec,
@@ -72,9 +82,15 @@ def plan_write(table: TableHandle, data: pa.Schema, request: WriteRequest) -> Ro
 
 
 def finish_write(
-    table: TableHandle, write: RowWrite, added: Sequence[AddAction], *, parameters: Mapping[str, Any] | None = None
+    table: TableHandle,
+    write: RowWrite,
+    added: Sequence[AddAction],
+    *,
+    parameters: Mapping[str, Any] | None = None,
 ) -> int | None:
-    """Commit splits that a planned write has written; returns the version, None if there was nothing to do."""
+    """Commit splits that a planned write has written; returns the version, None if there was
+    nothing to do.
+    """
     try:
         _return_to(table, write)
     except IndexTablesError:
@@ -87,12 +103,16 @@ def finish_write(
 
 
 def abandon_write(table: TableHandle, write: RowWrite, added: Sequence[AddAction]) -> bool:
-    """Delete the splits of a write that failed before its commit; False if the log does not prove that it did."""
+    """Delete the splits of a write that failed before its commit; False if the log does not prove
+    that it did.
+    """
     return abandon_rows(table.log, write, added)
 
 
 def _return_to(table: TableHandle, write: RowWrite) -> None:
-    """Show the version that a write was planned on: of the same table, with the layout its splits have (R15, R18)."""
+    """Show the version that a write was planned on: of the same table, with the layout its splits
+    have (R15, R18).
+    """
     _check_same(table, write)
     if table.version != write.read_version:
         table.snapshot = _planned_snapshot(table, write)
@@ -118,7 +138,9 @@ def _planned_snapshot(table: TableHandle, write: RowWrite) -> Snapshot:
         return table.log.at_version(write.read_version)
     except VersionNotFoundError as gone:
         if write.where is None and table.log.fresh().version >= write.read_version:
-            return Snapshot(write.header)  # cleaned away concurrently: the header in the plan is enough
+            return Snapshot(
+                write.header
+            )  # cleaned away concurrently: the header in the plan is enough
         raise ConflictError(
             f"The version {write.read_version} of {table.path} that a write was planned on is not there any more.",
             path=table.path,
@@ -141,7 +163,9 @@ def _commit_rows(
     candidates = {path: plan.vectors[path] for path in plan.candidates}
     changes = write.changes(added, parameters=parameters, candidates=candidates)
     splits = [*added, *rewrite.adds]
-    return table.commit(replace(changes, adds=splits, removes=rewrite.removes, vectors=plan.vectors), splits)
+    return table.commit(
+        replace(changes, adds=splits, removes=rewrite.removes, vectors=plan.vectors), splits
+    )
 
 
 def _without_matches(table: TableHandle, where: Predicate) -> tuple[DeletePlan, RewriteResult]:
@@ -159,7 +183,9 @@ def _without_matches(table: TableHandle, where: Predicate) -> tuple[DeletePlan, 
 
 
 def abandon_rows(log: TransactionLog, write: RowWrite, added: Sequence[AddAction]) -> bool:
-    """Delete what a failed write has written, unless it may be committed. Return whether it was deleted."""
+    """Delete what a failed write has written, unless it may be committed. Return whether it was
+    deleted.
+    """
     return log.discard([action.path for action in added], since=write.read_version)
 
 

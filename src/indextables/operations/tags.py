@@ -40,7 +40,13 @@ _ATTEMPTS = 5
 def tag_name(name: str) -> str:
     """Return a valid tag name: not a number, and on one line."""
     given = text("A tag", name)
-    if not given or given != given.strip() or not given.isprintable() or len(given) > _LONGEST or given.isdecimal():
+    if (
+        not given
+        or given != given.strip()
+        or not given.isprintable()
+        or len(given) > _LONGEST
+        or given.isdecimal()
+    ):
         raise InvalidInputError(
             f"{given!r} cannot be a tag.",
             hint=f"A tag is a word such as 'release-7': no number, at most {_LONGEST} characters, no space at its ends.",
@@ -60,7 +66,7 @@ def tagged_files(log: TransactionLog, newest: Snapshot) -> frozenset[str]:
         except (VersionNotFoundError, CorruptTableError, NotFoundError) as error:
             raise RefusedError(
                 f"Version {version} of {log.store.url}, which has the tag {name!r}, cannot be read: {error.message}",
-                hint=f"Nothing was deleted, since it cannot be told what it needs. Give it up with untag({name!r}).",
+                hint=f"Nothing was deleted, because its files are unknown. Remove the tag with untag({name!r}).",
                 path=log.store.url,
                 tag=name,
             ) from error
@@ -87,7 +93,10 @@ def tag(log: TransactionLog, name: str, version: int, *, engine_info: str) -> in
         read = log.newest_writable()
         if read.header.tags.get(given) == version:
             return read.version
-        target = read if read.version == version else log.at_version(version)
+        if read.version == version:
+            target = read
+        else:
+            target = log.at_version(version)
         check_not_purged(log, read, target)
         check_splits(log.store, target)
         try:
@@ -147,9 +156,13 @@ class _Naming(Struct, frozen=True):
         protocol = snapshot.header.protocol
         if TAGS not in (protocol.writer_features or ()):
             actions.append(with_tags(protocol))
-        actions.append(TxnAction(app_id=f"{TAG_TXNS}{self.name}", version=self.version, last_updated=now_ms))
+        actions.append(
+            TxnAction(app_id=f"{TAG_TXNS}{self.name}", version=self.version, last_updated=now_ms)
+        )
         named = {"tag": self.name} | ({"version": self.version} if self.version >= 0 else {})
         return Plan(
             actions,
-            CommitInfo(operation=self.operation, operation_parameters=named, engine_info=self.engine_info),
+            CommitInfo(
+                operation=self.operation, operation_parameters=named, engine_info=self.engine_info
+            ),
         )

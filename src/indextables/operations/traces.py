@@ -22,13 +22,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from indextables.errors import CorruptTableError, IndexTablesError, NotFoundError, StorageError, UnsupportedError
+from indextables.errors import (
+    CorruptTableError,
+    IndexTablesError,
+    NotFoundError,
+    StorageError,
+    UnsupportedError,
+)
 from indextables.log import log_files
 from indextables.log.cleaning import Cleaner
 from indextables.model.actions import AddAction, CommitInfo, LogAction, RemoveAction, SkipAction
 from indextables.model.deletion_vector import VECTOR_FOLDER
 from indextables.model.file_list import from_actions
-from indextables.model.predicate import Comparison, In, Like, Literal, Predicate, TextMatch, columns_of
+from indextables.model.predicate import (
+    Comparison,
+    In,
+    Like,
+    Literal,
+    Predicate,
+    TextMatch,
+    columns_of,
+)
 from indextables.model.predicate.tree import leaves
 from indextables.model.pruning import may_match
 from indextables.model.report import pluralize
@@ -62,7 +76,10 @@ class MaskedRows(Struct, frozen=True):
         """Count the masked rows in a snapshot's file list."""
         files = snapshot.files(columns=["deletion_vector", "deleted_records"])
         masked = files.filter(files.column("deletion_vector").is_valid())
-        return cls(masked.num_rows, sum(count or 0 for count in masked.column("deleted_records").to_pylist()))
+        return cls(
+            masked.num_rows,
+            sum(count or 0 for count in masked.column("deleted_records").to_pylist()),
+        )
 
     def note(self) -> str:
         """Return the note for a report; empty if there are none."""
@@ -110,7 +127,8 @@ class RowCondition(Struct, frozen=True):
         """Return which rows of a split match, by comparing values without index and statistics."""
         columns = list(columns_of(self.where)) or split.schema.names[:1]
         masks = [
-            predicate_mask(self.where, pa.Table.from_batches([batch])) for batch in split.iter_rows(columns=columns)
+            predicate_mask(self.where, pa.Table.from_batches([batch]))
+            for batch in split.iter_rows(columns=columns)
         ]
         return np.concatenate([np.zeros(0, np.bool_), *masks])
 
@@ -118,9 +136,13 @@ class RowCondition(Struct, frozen=True):
         """Return whether a split of a file list may hold such rows, by statistics and partition."""
         if not files.num_rows:
             return False
-        return bool(np.asarray(may_match(self.where, files, partition_columns=self.partition_columns)).any())
+        return bool(
+            np.asarray(may_match(self.where, files, partition_columns=self.partition_columns)).any()
+        )
 
-    def may_match_partition(self, path: str, values: Mapping[str, str | None] | None = None) -> bool:
+    def may_match_partition(
+        self, path: str, values: Mapping[str, str | None] | None = None
+    ) -> bool:
         """Return whether the partition of a path may hold such rows."""
         known = dict(values) if values else partition_values(path)
         return self.may_match(from_actions([AddAction(path=path, partition_values=known, size=0)]))
@@ -160,9 +182,14 @@ class SplitScan(Struct, frozen=True):
             source = open_source(split_store, info.path, size=info.size)
             description = describe_split(source)
             if description.info is None:
-                return trace(info, SPLIT, "a split of IndexTables for the JVM, whose bytes are not searched")
+                return trace(
+                    info, SPLIT, "a split of IndexTables for the JVM, whose bytes are not searched"
+                )
             origin, columns = description.origin, self.condition.partition_columns
-            values = dict(origin.partition_values) if origin is not None else partition_values(info.path)
+            if origin is not None:
+                values = dict(origin.partition_values)
+            else:
+                values = partition_values(info.path)
             entry = SplitEntry(info.path, info.size, None, None, values, None, None)
             split = open_table_split(split_store, entry, self.condition.schema, columns)
             rows = int(self.condition.matches(split).sum())
@@ -177,7 +204,9 @@ class SplitScan(Struct, frozen=True):
         return None
 
 
-def trace(info: ObjectInfo | LogObject, kind: str, reason: str, *, rows: int | None = None, url: str = "") -> Trace:
+def trace(
+    info: ObjectInfo | LogObject, kind: str, reason: str, *, rows: int | None = None, url: str = ""
+) -> Trace:
     """Return the trace in a listed file."""
     return Trace(info.path, kind, info.size, info.last_modified_ms, reason, rows, url)
 
@@ -211,7 +240,9 @@ class LogScan(Struct, frozen=True, dict=True):
         reader = self.cleaner.bases.versions
         for at in range(0, len(files), _VERSIONS_AT_ONCE):
             batch = files[at : at + _VERSIONS_AT_ONCE]
-            listed = [(version, ObjectInfo(f.path, f.size, f.last_modified_ms)) for version, f in batch]
+            listed = [
+                (version, ObjectInfo(f.path, f.size, f.last_modified_ms)) for version, f in batch
+            ]
             try:
                 reasons = [self._in_version(version) for version in reader.read(listed)]
             except (NotFoundError, CorruptTableError, UnsupportedError):
@@ -227,7 +258,9 @@ class LogScan(Struct, frozen=True, dict=True):
         adds = [action for action in version.actions if isinstance(action, AddAction)]
         if self._lists_rows(from_actions(adds)):
             return "it lists a split with the rows, and its least and greatest values"
-        if self.condition.names_partitions and any(self._discloses(action) for action in version.actions):
+        if self.condition.names_partitions and any(
+            self._discloses(action) for action in version.actions
+        ):
             return "it names the partition of the rows"
         if any(spelling in _words(version.info) for spelling in self._spellings):
             return "its parameters spell a value of the condition"
@@ -271,7 +304,11 @@ class LogScan(Struct, frozen=True, dict=True):
         return self._trace(file, MANIFEST, reason)
 
     def _state(
-        self, version: int, file: LogObject, names: frozenset[str] | None, entries: Mapping[str, Trace | None]
+        self,
+        version: int,
+        file: LogObject,
+        names: frozenset[str] | None,
+        entries: Mapping[str, Trace | None],
     ) -> str | None:
         if names is None:
             return "it cannot be read"
@@ -295,7 +332,11 @@ class LogScan(Struct, frozen=True, dict=True):
 
     def _checkpoints(self, inventory: LogInventory) -> Iterator[Trace]:
         for version, checkpoint in inventory.legacy_checkpoints.items():
-            main = [file for file in checkpoint.files if log_files.legacy_checkpoint_version_of(file.path) is not None]
+            main = [
+                file
+                for file in checkpoint.files
+                if log_files.legacy_checkpoint_version_of(file.path) is not None
+            ]
 
             def read(version: int = version, main: Sequence[LogObject] = main) -> str | None:
                 file = main[0]
@@ -308,17 +349,31 @@ class LogScan(Struct, frozen=True, dict=True):
             reason = _read(read) if main else None
             if reason is not None:
                 yield from (self._trace(file, CHECKPOINT, reason) for file in checkpoint.files)
-                parts = (inventory.parts[name] for name in checkpoint.names or () if name in inventory.parts)
+                parts = (
+                    inventory.parts[name]
+                    for name in checkpoint.names or ()
+                    if name in inventory.parts
+                )
                 yield from (self._trace(file, PART, reason) for file in parts)
-        named = {name for checkpoint in inventory.legacy_checkpoints.values() for name in checkpoint.names or ()}
+        named = {
+            name
+            for checkpoint in inventory.legacy_checkpoints.values()
+            for name in checkpoint.names or ()
+        }
         for path, file in inventory.parts.items():
             if path not in named:
                 yield self._trace(file, PART, "no checkpoint names it, so that it is not read")
 
     def _unknown(self, inventory: LogInventory) -> Iterator[Trace]:
         checkpoints = (*inventory.states.values(), *inventory.legacy_checkpoints.values())
-        files = (*inventory.versions.values(), *inventory.manifests.values(), *inventory.parts.values())
-        known = {file.path for file in files} | {file.path for each in checkpoints for file in each.files}
+        files = (
+            *inventory.versions.values(),
+            *inventory.manifests.values(),
+            *inventory.parts.values(),
+        )
+        known = {file.path for file in files} | {
+            file.path for each in checkpoints for file in each.files
+        }
         known |= {log_files.POINTER, log_files.CLOCK}
         for info in self.cleaner.store.list(log_files.LOG):
             if info.path not in known and not _is_checksum(info.path):
@@ -341,14 +396,18 @@ def _read(search: Callable[[], str | None]) -> str | None:
 
 
 def _words(info: CommitInfo) -> str:
-    return " ".join([*map(str, (info.operation_parameters or {}).values()), info.user_metadata or ""])
+    return " ".join(
+        [*map(str, (info.operation_parameters or {}).values()), info.user_metadata or ""]
+    )
 
 
 def _is_checksum(path: str) -> bool:
     return path.rpartition("/")[2].startswith(".") and path.endswith(".crc")
 
 
-def outside_the_log(objects: Iterable[ObjectInfo], unfinished: Iterable[ObjectInfo]) -> Iterator[Trace]:
+def outside_the_log(
+    objects: Iterable[ObjectInfo], unfinished: Iterable[ObjectInfo]
+) -> Iterator[Trace]:
     """Return files next to the splits that are not splits: temporary and unknown files."""
     for info in unfinished:
         yield trace(info, TEMPORARY, "a writer has not finished it, so that it is not read")

@@ -16,7 +16,13 @@ from indextables.handle import TableHandle
 from indextables.log.cleaning import policy_of
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.report import Progress, Report, pluralize, silent, was
-from indextables.model.retention import CheckpointFiles, ExpiredFile, LogInventory, RetentionPolicy, find_expired
+from indextables.model.retention import (
+    CheckpointFiles,
+    ExpiredFile,
+    LogInventory,
+    RetentionPolicy,
+    find_expired,
+)
 from indextables.operations.jobs import DRY_RUN, NO_ACTION, SUCCESS
 
 
@@ -62,8 +68,13 @@ def plan(log: TransactionLog, *, settings: RetentionSettings) -> TruncatePlan:
         inventory, version = inventory.without([last]), max(version, last + 1)
     states, checkpoints = inventory.usable()
     needed = version not in {*states, *checkpoints}
-    policy = replace(policy_of(settings), log_ms=0, state_ms=0, checkpoint_ms=0, versions=0, state_versions=1)
-    expected = _with_checkpoint(inventory, version) if needed else inventory
+    policy = replace(
+        policy_of(settings), log_ms=0, state_ms=0, checkpoint_ms=0, versions=0, state_versions=1
+    )
+    if needed:
+        expected = _with_checkpoint(inventory, version)
+    else:
+        expected = inventory
     expiry = find_expired(expected, policy, now_ms=log.now_ms())
     return TruncatePlan(
         table_path=log.store.url,
@@ -76,7 +87,9 @@ def plan(log: TransactionLog, *, settings: RetentionSettings) -> TruncatePlan:
     )
 
 
-def run(planned: TruncatePlan, log: TransactionLog, *, progress: Progress = silent) -> TruncateReport:
+def run(
+    planned: TruncatePlan, log: TransactionLog, *, progress: Progress = silent
+) -> TruncateReport:
     """Write a checkpoint if necessary, then delete what the plan found and is still not needed."""
     if not planned.files and planned.damage is None:
         return _report(planned, (), status=NO_ACTION)
@@ -97,19 +110,30 @@ def _with_checkpoint(inventory: LogInventory, version: int) -> LogInventory:
     last one.
     """
     last = max(inventory.states, default=None)
-    names = inventory.states[last].names if last is not None else frozenset()
+    if last is not None:
+        names = inventory.states[last].names
+    else:
+        names = frozenset()
     manifests = frozenset(name for name in names or () if name in inventory.manifests)
     return replace(inventory, states={**inventory.states, version: CheckpointFiles((), manifests)})
 
 
-def _report(planned: TruncatePlan, files: tuple[ExpiredFile, ...], *, status: str) -> TruncateReport:
-    verb = "would be deleted" if status == DRY_RUN else f"{was(len(files))} deleted"
-    message = f"{pluralize(len(files), 'file')} of the log {verb}." if files else "There is no older version."
+def _report(
+    planned: TruncatePlan, files: tuple[ExpiredFile, ...], *, status: str
+) -> TruncateReport:
+    if status == DRY_RUN:
+        verb = "would be deleted"
+    else:
+        verb = f"{was(len(files))} deleted"
+    if files:
+        message = f"{pluralize(len(files), 'file')} of the log {verb}."
+    else:
+        message = "There is no older version."
     if planned.damage is not None:
         if status == DRY_RUN:
-            rewrite_note = "is written anew first"
+            rewrite_note = "is rewritten first"
         else:
-            rewrite_note = f"was written anew at {planned.checkpoint_version}"
+            rewrite_note = f"was rewritten at {planned.checkpoint_version}"
         message = f"{planned.damage} The checkpoint {rewrite_note}. {message}"
     return TruncateReport(
         table_path=planned.table_path,
@@ -123,7 +147,9 @@ def _report(planned: TruncatePlan, files: tuple[ExpiredFile, ...], *, status: st
     )
 
 
-def truncate_time_travel(table: TableHandle, *, dry_run: bool, progress: Progress) -> TruncateReport:
+def truncate_time_travel(
+    table: TableHandle, *, dry_run: bool, progress: Progress
+) -> TruncateReport:
     """Delete every version but the newest from the log. See `Table.truncate_time_travel`."""
     table.check_writable()
     planned = plan(table.log, settings=table.settings.group(RetentionSettings))

@@ -1,7 +1,7 @@
 """`Table.update`: set columns of the rows that match, in one version.
 
-First the rows are found and what they become is planned; then the new rows are written, the old ones removed, and both
-committed.
+First the rows are found and what they become is planned; then the new rows are written, the old
+ones removed, and both committed.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ def update(
         user_metadata=user_metadata,
     )
     added = write.run(_updated_rows(newest, changed, computes), store=newest.log.store)
-    version = change.commit(table, [replace(a, tags={**(a.tags or {}), CHANGE_TAG: UPDATED}) for a in added])
+    version = change.commit(
+        table, [replace(a, tags={**(a.tags or {}), CHANGE_TAG: UPDATED}) for a in added]
+    )
     return _report(newest, rows, len(changed), version)
 
 
@@ -80,7 +82,9 @@ def _parse_assignments(given: Mapping[str, Any], schema: pa.Schema) -> dict[str,
     if not isinstance(given, Mapping):
         raise argument_error("set", "a mapping of columns to values", given)
     if not given:
-        raise InvalidInputError("Nothing says what to set.", hint='Give set={"column": "expression"}.')
+        raise InvalidInputError(
+            "Nothing says what to set.", hint='Give set={"column": "expression"}.'
+        )
     computes: dict[str, Compute] = {}
     for name, value in given.items():
         column = find_column(schema, name)
@@ -99,13 +103,26 @@ def _updated_rows(
             old = table.names.to_logical(pa.Table.from_batches([batch]))
             new = old
             for name, compute in computes.items():
-                new = new.set_column(old.schema.get_field_index(name), old.schema.field(name), compute(old))
+                new = new.set_column(
+                    old.schema.get_field_index(name), old.schema.field(name), compute(old)
+                )
             yield from new.combine_chunks().to_batches()
 
 
-def _report(table: TableHandle, rows: int, splits: int, version: int | None, *, dry_run: bool = False) -> UpdateReport:
+def _report(
+    table: TableHandle, rows: int, splits: int, version: int | None, *, dry_run: bool = False
+) -> UpdateReport:
     if not rows:
         return UpdateReport(table.path, NO_ACTION, rows, splits, version, "No row matches.")
     if dry_run:
-        return UpdateReport(table.path, DRY_RUN, rows, splits, version, f"{pluralize(rows, 'row')} would be updated.")
-    return UpdateReport(table.path, SUCCESS, rows, splits, version, f"{pluralize(rows, 'row')} {was(rows)} updated.")
+        return UpdateReport(
+            table.path,
+            DRY_RUN,
+            rows,
+            splits,
+            version,
+            f"{pluralize(rows, 'row')} would be updated.",
+        )
+    return UpdateReport(
+        table.path, SUCCESS, rows, splits, version, f"{pluralize(rows, 'row')} {was(rows)} updated."
+    )

@@ -1,7 +1,9 @@
-"""`Table.upsert`: write rows by their keys, in one version. A row whose key is in the table replaces it, others are inserted.
+"""`Table.upsert`: write rows by their keys, in one version. A row whose key is in the table
+replaces it, others are inserted.
 
-First the rows of the table that have one of the keys are found, by the index where it stores whole values, else among the
-rows that may match; then the new rows are written, the old ones removed, and both committed.
+First the rows of the table that have one of the keys are found, by the index where it stores whole
+values, else among the rows that may match; then the new rows are written, the old ones removed, and
+both committed.
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ _ROW = "__row"
 _SOURCE = "__source"
 MOST_LISTED_KEYS = 1_000
 _MAX_FILTERED_KEYS = 200
-"""Limit of keys that are looked up one by one. Of more keys, only the smallest and the largest are used."""
+"""Limit of keys that are looked up one by one. Of more keys, only the smallest and the largest are
+used.
+"""
 
 
 class UpsertReport(Report, frozen=True):
@@ -76,7 +80,9 @@ class _UpsertRows(Struct, frozen=True):
 
 
 class _Match(Struct, frozen=True):
-    """Rows of one split whose key is in the source, and the number of the source row for each of them."""
+    """Rows of one split whose key is in the source, and the number of the source row for each of
+    them.
+    """
 
     target: SplitRows
     source_rows: RowSet
@@ -98,7 +104,9 @@ def upsert(
         ("when_not_matched", when_not_matched, get_args(WhenNotMatched)),
     ):
         if given not in allowed:
-            raise InvalidInputError(f"{name} is {given!r}.", hint=f"It can be {', '.join(allowed)}.")
+            raise InvalidInputError(
+                f"{name} is {given!r}.", hint=f"It can be {', '.join(allowed)}."
+            )
     table.check_writable()
     newest = table.read_newest()
     rows_in = incoming(data, newest.schema.names, schema=newest.schema)
@@ -108,7 +116,10 @@ def upsert(
     searched = 0
     if source.condition is not None:
         plan = plan_scan(newest, where=source.condition)
-        matches, searched = _find_matches(ScanTask(plan, newest.log.store), source), len(plan.splits)
+        matches, searched = (
+            _find_matches(ScanTask(plan, newest.log.store), source),
+            len(plan.splits),
+        )
     targets = [match.target for match in matches]
     inserts = None
     if when_not_matched == "insert":
@@ -124,12 +135,19 @@ def upsert(
         newest,
         Operation.UPSERT,
         () if when_matched == "ignore" else targets,
-        parameters={"on": list(source.on), "whenMatched": when_matched, "whenNotMatched": when_not_matched},
+        parameters={
+            "on": list(source.on),
+            "whenMatched": when_matched,
+            "whenNotMatched": when_not_matched,
+        },
         metrics={f"num{what.title()}Records": count for what, count in counts.items()},
         keys=newest.names.optional_predicate(source.condition) if counts["inserted"] else None,
         user_metadata=user_metadata,
     )
-    updates = _replacements(matches, source) if when_matched == "update" else ()
+    if when_matched == "update":
+        updates = _replacements(matches, source)
+    else:
+        updates = ()
     version = change.commit(table, _write_rows(newest, write, updates, inserts))
     return _upsert_report(newest, source, counts, searched, version)
 
@@ -152,7 +170,9 @@ def _write_rows(
 
 
 def _whole(rows_in: Incoming) -> pa.Table:
-    """All of the rows. Batches without a column of the others are refused: its values would be replaced by nulls."""
+    """All of the rows. Batches without a column of the others are refused: its values would be
+    replaced by nulls.
+    """
     batches = []
     for position, batch in enumerate(rows_in.batches):
         if batch.schema.names != rows_in.schema.names:
@@ -170,7 +190,9 @@ def _source(rows: pa.Table, on: Sequence[str], columns_of: ColumnNames, path: st
     schema = columns_of.logical
     names = [on] if isinstance(on, str) else list(on)
     if not names:
-        raise InvalidInputError("Nothing says by which columns rows are the same.", hint='Give on=["id"].')
+        raise InvalidInputError(
+            "Nothing says by which columns rows are the same.", hint='Give on=["id"].'
+        )
     keys = tuple(find_column(schema, name) for name in names)
     twice = next((key for key in keys if keys.count(key) > 1), None)
     if twice is not None:
@@ -178,12 +200,16 @@ def _source(rows: pa.Table, on: Sequence[str], columns_of: ColumnNames, path: st
     by_name = {name.lower(): name for name in rows.column_names}
     missing = [key for key in keys if key.lower() not in by_name]
     if missing:
-        raise InvalidInputError(f"The rows have no column {missing[0]!r}, which is a key.", column=missing[0])
+        raise InvalidInputError(
+            f"The rows have no column {missing[0]!r}, which is a key.", column=missing[0]
+        )
     for key in keys:
         kind = schema.field(key).type
         if not is_atomic(kind) or pa.types.is_floating(kind):
             message = f"Column {key!r}, which is {kind}, cannot be a key."
-            raise InvalidInputError(message, hint="Keys are numbers without fractions, text, dates, times.", column=key)
+            raise InvalidInputError(
+                message, hint="Keys are numbers without fractions, text, dates, times.", column=key
+            )
     columns = [rows.column(by_name[key.lower()]).cast(schema.field(key).type) for key in keys]
     numbered = pa.table([*columns, pa.array(np.arange(rows.num_rows))], names=[*keys, _SOURCE])
     valid = pc.is_valid(numbered.column(0))
@@ -215,7 +241,9 @@ def _condition(keyed: pa.Table, keys: Sequence[str], schema: pa.Schema) -> Predi
     for key in keys:
         column, values = predicates.Column((key,)), keyed.column(key).unique()
         if len(values) <= MOST_LISTED_KEYS:
-            parts.append(predicates.In(column, tuple(predicates.Literal(v) for v in values.to_pylist())))
+            parts.append(
+                predicates.In(column, tuple(predicates.Literal(v) for v in values.to_pylist()))
+            )
         else:
             ends = pc.min_max(values).as_py()
             parts.append(predicates.Comparison(">=", column, predicates.Literal(ends["min"])))
@@ -243,7 +271,9 @@ def _find_matches(task: ScanTask, source: _UpsertRows) -> list[_Match]:
 
 
 def _key_query(source: _UpsertRows) -> Query | None:
-    """Return a query that every row with one of the keys matches; None if there are many keys, or none is text."""
+    """Return a query that every row with one of the keys matches; None if there are many keys, or
+    none is text.
+    """
     for key in source.on:
         values = source.keyed.column(key).unique()
         if not pa.types.is_string(values.type) or len(values) > _MAX_FILTERED_KEYS:
@@ -259,14 +289,22 @@ def _possible(split: TableSplit, source: _UpsertRows) -> RowSet:
     """Rows of a split that can have one of the keys; every one that has is among them."""
     for key in source.on:
         values = source.keyed.column(key).unique()
-        column = split.mapping.find(source.names.column(key)) if split.indexed else None
+        if split.indexed:
+            column = split.mapping.find(source.names.column(key))
+        else:
+            column = None
         if column is None or len(values) > MOST_LISTED_KEYS:
             continue
         target = Target(column.name)
         if column.kind == "string":
-            return find_rows(split, OneOf(target, tuple(Words(target, text, True) for text in values.to_pylist())))
+            return find_rows(
+                split,
+                OneOf(target, tuple(Words(target, text, True) for text in values.to_pylist())),
+            )
         if column.whole is not None:
-            return find_rows(split, OneOf(target, tuple(Equals(target, text) for text in values.to_pylist())))
+            return find_rows(
+                split, OneOf(target, tuple(Equals(target, text) for text in values.to_pylist()))
+            )
     assert source.condition is not None
     possible = split.may_match(source.names.predicate(source.condition))
     if possible is None:
@@ -283,13 +321,17 @@ def _find_unmatched(count: int, matches: Sequence[_Match]) -> pa.Array:
 
 
 def _replacements(matches: Sequence[_Match], source: _UpsertRows) -> Iterable[pa.RecordBatch]:
-    """Yield the matched rows with the values of the source; columns that the source lacks keep their values."""
+    """Yield the matched rows with the values of the source; columns that the source lacks keep
+    their values.
+    """
     given = {name.lower() for name in source.rows.column_names}
     kept = [name for name in source.names.logical.names if name.lower() not in given]
     for match in matches:
         new = source.rows.take(pa.array(match.source_rows))
         if kept:
-            stored = match.target.split.read_rows(match.target.rows, columns=source.names.columns(kept))
+            stored = match.target.split.read_rows(
+                match.target.rows, columns=source.names.columns(kept)
+            )
             old = source.names.to_logical(stored)
             for name in kept:
                 new = new.append_column(old.schema.field(name), old.column(name))
@@ -319,5 +361,7 @@ def _upsert_report(
         source_rows=source.rows.num_rows,
         splits_searched=searched,
         version=version,
-        message=f"Rows that {verb} changed: {', '.join(parts)}." if parts else "There was nothing to change.",
+        message=f"Rows that {verb} changed: {', '.join(parts)}."
+        if parts
+        else "There was nothing to change.",
     )

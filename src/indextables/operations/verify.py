@@ -115,13 +115,17 @@ class LogCheck(Struct):
         """
         oldest = min(listing.versions, default=-1)
         for before, after in pairwise(readable_versions(listing)):
-            unreachable = sorted(version for version in listing.versions if before < version < after)
+            unreachable = sorted(
+                version for version in listing.versions if before < version < after
+            )
             if unreachable and oldest < unreachable[0]:
                 message = (
                     f"The version files {before + 1} to {unreachable[0] - 1} are missing: versions {before + 1} to "
                     f"{after - 1} cannot be read any more. The newest one is not affected."
                 )
-                self.findings.append(Finding("version", WARNING, log_files.version_path(before + 1), message))
+                self.findings.append(
+                    Finding("version", WARNING, log_files.version_path(before + 1), message)
+                )
 
     def _tags(self, newest: Snapshot) -> None:
         """Find tags of unreadable versions."""
@@ -136,7 +140,9 @@ class LogCheck(Struct):
         except (BadFileError, UnsupportedError, NotFoundError):
             return self._versions_one_by_one(files)
 
-    def _versions_one_by_one(self, files: Sequence[tuple[int, ObjectInfo]]) -> dict[int, CommittedVersion]:
+    def _versions_one_by_one(
+        self, files: Sequence[tuple[int, ObjectInfo]]
+    ) -> dict[int, CommittedVersion]:
         versions: dict[int, CommittedVersion] = {}
         for version, info in files:
             try:
@@ -159,7 +165,8 @@ class LogCheck(Struct):
                     base.source.files(columns=["path", "size"])
                     bases.append(base)
             except NotFoundError as error:
-                # A manifest that is gone though its state is still there is missing; otherwise both were cleaned away.
+                # A manifest that is gone though its state is still there is missing; otherwise both
+                # were cleaned away.
                 if self.log.store.head(info.path) is not None:
                     self._add(check, WARNING, error)
             except (BadFileError, UnsupportedError) as error:
@@ -168,7 +175,10 @@ class LogCheck(Struct):
 
     def _base(self, listing: LogListing, version: int, info: ObjectInfo, check: str) -> Base | None:
         """Return a checkpoint, read without fallbacks."""
-        older = {v: i for v, i in listing.states.items() if v < version} if check == "state" else {}
+        if check == "state":
+            older = {v: i for v, i in listing.states.items() if v < version}
+        else:
+            older = {}
         states = {**older, version: info} if check == "state" else {}
         alone = LogListing({}, states, {version: info} if check == "checkpoint" else {})
         search = BaseSearch()
@@ -201,7 +211,10 @@ class LogCheck(Struct):
             if _is_derived(base) and all(version in versions for version in between):
                 expected = replay(before, [versions[v] for v in between])
                 for message in differences(expected, base):
-                    path = log_files.state_dir(at) if isinstance(base.source, StateFiles) else log_files.LOG
+                    if isinstance(base.source, StateFiles):
+                        path = log_files.state_dir(at)
+                    else:
+                        path = log_files.LOG
                     self.findings.append(Finding("replay", ERROR, path, f"Version {at}: {message}"))
             before = base
 
@@ -229,11 +242,17 @@ class LogCheck(Struct):
                 message = f"The pointer names a checkpoint of version {pointer.version}, which does not exist."
                 self.findings.append(Finding("pointer", WARNING, log_files.POINTER, message))
 
-    def _add(self, check: str, severity: str, error: IndexTablesError, *, path: str | None = None) -> None:
-        self.findings.append(Finding(check, severity, path or error.context.get("path"), error.message))
+    def _add(
+        self, check: str, severity: str, error: IndexTablesError, *, path: str | None = None
+    ) -> None:
+        self.findings.append(
+            Finding(check, severity, path or error.context.get("path"), error.message)
+        )
 
 
-def _fail(failure: IndexTablesError, part_filter: PartFilter | None, columns: Sequence[str] | None) -> pa.Table:  # noqa: ARG001
+def _fail(
+    failure: IndexTablesError, part_filter: PartFilter | None, columns: Sequence[str] | None  # noqa: ARG001
+) -> pa.Table:
     raise failure
 
 
@@ -242,7 +261,9 @@ def _is_derived(base: Base) -> bool:
     itself, without a version file.
     """
     source = base.source
-    return not isinstance(source, StateFiles) or all(m.size_bytes is not None for m in source.state.manifests)
+    return not isinstance(source, StateFiles) or all(
+        m.size_bytes is not None for m in source.state.manifests
+    )
 
 
 class SplitRecord(Struct, frozen=True):
@@ -275,7 +296,9 @@ class VerifyTask(Struct, frozen=True):
         """Return everything that is wrong with these splits. A store failure is raised."""
         split_store = store or open_store(self.spec)
         body = TableSchema(schema_from_json(self.schema_json), self.partition_columns).stored
-        return [finding for split in self.splits for finding in self._check(split_store, split, body)]
+        return [
+            finding for split in self.splits for finding in self._check(split_store, split, body)
+        ]
 
     def _check(self, store: Store, split: SplitRecord, body: pa.Schema) -> Iterator[Finding]:
         try:
@@ -284,10 +307,16 @@ class VerifyTask(Struct, frozen=True):
             yield from _check_vector(store, split, rows)
             if split.rows_end is not None and split.rows_end != str(rows_end):
                 message = f"The log says that its rows end at byte {split.rows_end!r}; they end at {rows_end}."
-                yield Finding("rows", ERROR, split.path, f"{message} Spark's own scan could leave rows out.")
+                yield Finding(
+                    "rows", ERROR, split.path, f"{message} Spark's own scan could leave rows out."
+                )
             if split.num_records is not None and rows != split.num_records + (split.deleted or 0):
-                stored = f"{split.num_records}" + (f" and {split.deleted} deleted ones" if split.deleted else "")
-                yield Finding("rows", ERROR, split.path, f"The split has {rows} rows; the log says {stored}.")
+                stored = f"{split.num_records}" + (
+                    f" and {split.deleted} deleted ones" if split.deleted else ""
+                )
+                yield Finding(
+                    "rows", ERROR, split.path, f"The split has {rows} rows; the log says {stored}."
+                )
             if self.full:
                 yield from _check_rows(source, split, body, rows)
         except (CorruptTableError, UnsupportedError) as error:
@@ -307,7 +336,9 @@ def _check_vector(store: Store, split: SplitRecord, rows: int) -> Iterator[Findi
         yield Finding("vector", ERROR, split.path, error.message)
 
 
-def _check_rows(source: SplitSource, split: SplitRecord, body: pa.Schema, rows: int) -> Iterator[Finding]:
+def _check_rows(
+    source: SplitSource, split: SplitRecord, body: pa.Schema, rows: int
+) -> Iterator[Finding]:
     """Check every byte by checksum, count every row, and compare every value with the recorded
     bounds.
     """
@@ -318,10 +349,19 @@ def _check_rows(source: SplitSource, split: SplitRecord, body: pa.Schema, rows: 
         try:
             batch.validate(full=True)
         except pa.ArrowInvalid as error:
-            yield Finding("rows", ERROR, split.path, f"The split holds values that are not of their type: {error}.")
+            yield Finding(
+                "rows",
+                ERROR,
+                split.path,
+                f"The split holds values that are not of their type: {error}.",
+            )
             return
         if split.typed_bounds:
-            outside |= {name for name in batch.schema.names if name not in outside and _is_outside(split, batch, name)}
+            outside |= {
+                name
+                for name in batch.schema.names
+                if name not in outside and _is_outside(split, batch, name)
+            }
     if counted != rows:
         yield Finding("rows", ERROR, split.path, f"{counted} rows were read of a split of {rows}.")
     for name in sorted(outside):
@@ -333,7 +373,10 @@ def _is_outside(split: SplitRecord, batch: pa.RecordBatch, name: str) -> bool:
     column = batch.column(name)
     for bounds, beyond in ((split.min_values, pc.less), (split.max_values, pc.greater)):
         text = bounds.get(name)
-        bound = decode_value(text, column.type) if text is not None else None
+        if text is not None:
+            bound = decode_value(text, column.type)
+        else:
+            bound = None
         if bound is not None and pc.any(beyond(column, pa.scalar(bound, column.type))).as_py():
             return True
     return False
@@ -386,9 +429,14 @@ def plan(log: TransactionLog, *, full: bool = False) -> VerifyPlan:
     """Plan a verification."""
     listing = list_log(log.store)
     if listing.is_empty:
-        raise TableNotFoundError(f"There is no table at {log.store.url}: no transaction log found.", path=log.store.url)
+        raise TableNotFoundError(
+            f"There is no table at {log.store.url}: no transaction log found.", path=log.store.url
+        )
     snapshot = LogCheck.of(log).newest()
-    sizes = snapshot.files(columns=["size"]).column("size").to_pylist() if snapshot else None
+    if snapshot:
+        sizes = snapshot.files(columns=["size"]).column("size").to_pylist()
+    else:
+        sizes = None
     return VerifyPlan(
         table_path=log.store.url,
         version=None if snapshot is None else snapshot.version,
@@ -420,7 +468,9 @@ def run(
         findings += _disputed_columns(snapshot)
         splits = _SplitCheck(log.store, snapshot, files, spec, full=planned.full)
         findings += _unless_removed(
-            splits.run(execute or in_threads(log.store, parallelism=parallelism), progress), log, snapshot
+            splits.run(execute or in_threads(log.store, parallelism=parallelism), progress),
+            log,
+            snapshot,
         )
     return VerifyReport(
         table_path=planned.table_path,
@@ -444,7 +494,7 @@ def _disputed_columns(snapshot: Snapshot) -> list[Finding]:
             None,
             f"Column {name!r} is indexed as {' and as '.join(way.terms for way in ways)} in splits of the table. "
             + (
-                f"It was decided to be {live.right[name].terms}; merge() or reindex() writes the other splits anew."
+                f"It was decided to be {live.right[name].terms}; merge() or reindex() rewrites the other splits."
                 if name in live.right
                 else decision_hint(name)
             ),
@@ -453,7 +503,9 @@ def _disputed_columns(snapshot: Snapshot) -> list[Finding]:
     ]
 
 
-def _unless_removed(findings: Sequence[Finding], log: TransactionLog, read: Snapshot) -> list[Finding]:
+def _unless_removed(
+    findings: Sequence[Finding], log: TransactionLog, read: Snapshot
+) -> list[Finding]:
     """Return findings about splits that are still live. One that was removed meanwhile may be
     deleted legitimately.
     """
@@ -476,8 +528,13 @@ class _SplitCheck(Struct):
 
     def run(self, execute: _Execute, progress: Progress) -> list[Finding]:
         """Check presence and size with one listing, then the splits themselves."""
-        sizes = {info.path: info.size for info in self.store.list()} if self.files.num_rows else {}
-        records = [record for record in self._records() if self._is_there(record, sizes.get(record.path))]
+        if self.files.num_rows:
+            sizes = {info.path: info.size for info in self.store.list()}
+        else:
+            sizes = {}
+        records = [
+            record for record in self._records() if self._is_there(record, sizes.get(record.path))
+        ]
         work = self._tasks(records)
         for done, task_findings in enumerate(execute(work) if work else (), start=1):
             self.findings += task_findings
@@ -493,21 +550,25 @@ class _SplitCheck(Struct):
             *columns, are_foreign(self.files, self.snapshot.schema_registry), strict=True
         ):
             if path in listed_paths:
-                self.findings.append(Finding("files", ERROR, path, "The split is part of the table twice."))
-            if {name for name, _ in values or []} != partition_columns:
-                message = (
-                    f"The split has values for other columns than the partition columns {sorted(partition_columns)}."
+                self.findings.append(
+                    Finding("files", ERROR, path, "The split is part of the table twice.")
                 )
+            if {name for name, _ in values or []} != partition_columns:
+                message = f"The split has values for other columns than the partition columns {sorted(partition_columns)}."
                 self.findings.append(Finding("files", ERROR, path, message))
             listed_paths.add(path)
             bounds = dict(low or []), dict(high or [])
             end = dict(tags or []).get(ROWS_END)
-            records.append(SplitRecord(path, size, rows, footer, *bounds, not foreign, vector, deleted, end))
+            records.append(
+                SplitRecord(path, size, rows, footer, *bounds, not foreign, vector, deleted, end)
+            )
         return records
 
     def _is_there(self, record: SplitRecord, size: int | None) -> bool:
         if size is None:
-            self.findings.append(Finding("split", ERROR, record.path, "The split is not in the store."))
+            self.findings.append(
+                Finding("split", ERROR, record.path, "The split is not in the store.")
+            )
         elif size != record.size:
             message = f"The split has {size} bytes; the log says {record.size}."
             self.findings.append(Finding("split", ERROR, record.path, message))

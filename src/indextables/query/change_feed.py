@@ -18,7 +18,12 @@ import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import replace
 
-from indextables.errors import MissingSplitError, NotFoundError, UnsupportedError, VersionNotFoundError
+from indextables.errors import (
+    MissingSplitError,
+    NotFoundError,
+    UnsupportedError,
+    VersionNotFoundError,
+)
 from indextables.handle import TableHandle
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import AddAction, RemoveAction
@@ -32,7 +37,11 @@ from indextables.splits.read.table_split import SplitEntry, TableSplit
 from indextables.storage.store import Store
 from indextables.storage.vector_files import load_vector
 
-CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
+CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = (
+    "_change_type",
+    "_commit_version",
+    "_commit_timestamp",
+)
 INSERT, DELETE, PREIMAGE, POSTIMAGE = "insert", "delete", "update_preimage", "update_postimage"
 CHANGE_TAG = "indextables.change"
 """Tag of a split whose rows replace others."""
@@ -60,7 +69,9 @@ class Change(Struct, frozen=True):
     version: int
     timestamp_ms: int
     places: tuple[str | None, str | None] | None = None
-    """Two deletion vectors: the rows that the second names and the first does not. Without them, all living rows."""
+    """Two deletion vectors: the rows that the second names and the first does not. Without them,
+    all living rows.
+    """
     besides: tuple[SplitEntry, ...] = ()
     """Splits whose rows are subtracted, counting duplicates."""
     group: tuple[SplitEntry, ...] = ()
@@ -90,7 +101,11 @@ def changes_of(version: CommittedVersion, size_of: Callable[[str], int]) -> list
         return []
     again = [a for a in adds if a.path in removes]
     fresh = [a for a in adds if a.path not in removes]
-    gone = [r for path, r in removes.items() if path not in {a.path for a in again} and (r.data_change or restored)]
+    gone = [
+        r
+        for path, r in removes.items()
+        if path not in {a.path for a in again} and (r.data_change or restored)
+    ]
     stamp = version.version, version.timestamp_ms
     old, new = _kinds(version, adds)
     changes: list[Change] = []
@@ -107,7 +122,8 @@ def changes_of(version: CommittedVersion, size_of: Callable[[str], int]) -> list
     kept = tuple(_entry(a) for a in moved)
     if left:
         changes.append(Change(old, left[0], *stamp, besides=kept, group=tuple(left[1:])))
-    # Rows that were only written anew stand on both sides, unless a column that they had to leave behind has come back.
+    # Rows that were only rewritten are on both sides, unless a column that they had to leave behind
+    # has come back.
     if kept and (restored or left):
         changes.append(Change(INSERT, kept[0], *stamp, besides=tuple(left), group=kept[1:]))
     changes += [Change(new(a), _entry(a), *stamp) for a in arrived]
@@ -132,7 +148,9 @@ def changes_between(log: TransactionLog, first: int, last: int, *, newest: int) 
             raise _purged_split_error(log, path)
         return info.size
 
-    return [change for version in log.since(first - 1, last) for change in changes_of(version, size_of)]
+    return [
+        change for version in log.since(first - 1, last) for change in changes_of(version, size_of)
+    ]
 
 
 def _purged_split_error(log: TransactionLog, path: str) -> NotFoundError:
@@ -143,11 +161,16 @@ def _purged_split_error(log: TransactionLog, path: str) -> NotFoundError:
     )
 
 
-def _kinds(version: CommittedVersion, adds: Sequence[AddAction]) -> tuple[str, Callable[[AddAction], str]]:
+def _kinds(
+    version: CommittedVersion, adds: Sequence[AddAction]
+) -> tuple[str, Callable[[AddAction], str]]:
     """Return the change kinds of removed rows and of added rows of a version's split."""
     updates = any((a.tags or {}).get(CHANGE_TAG) == UPDATED for a in adds)
     deletes = version.info.operation not in _UPDATING or not updates
-    return DELETE if deletes else PREIMAGE, lambda a: POSTIMAGE if (a.tags or {}).get(CHANGE_TAG) == UPDATED else INSERT
+    return (
+        DELETE if deletes else PREIMAGE,
+        lambda a: POSTIMAGE if (a.tags or {}).get(CHANGE_TAG) == UPDATED else INSERT,
+    )
 
 
 def _entry(action: AddAction) -> SplitEntry:
@@ -164,7 +187,9 @@ def _entry(action: AddAction) -> SplitEntry:
 
 def _removed_entry(remove: RemoveAction, size_of: Callable[[str], int]) -> SplitEntry:
     size = remove.size if remove.size else size_of(remove.path)
-    return SplitEntry(remove.path, size, None, None, remove.partition_values or {}, remove.deletion_vector, None)
+    return SplitEntry(
+        remove.path, size, None, None, remove.partition_values or {}, remove.deletion_vector, None
+    )
 
 
 class ChangeTask(Struct, frozen=True):
@@ -193,20 +218,27 @@ class ChangeTask(Struct, frozen=True):
                     if rows.num_rows:
                         yield from self._describe(change, rows).to_batches()
             except pa.ArrowInvalid as misfit:
-                raise self._of_another_type(change, f"do not fit the columns that are shown: {misfit}") from misfit
+                raise self._of_another_type(
+                    change, f"do not fit the columns that are shown: {misfit}"
+                ) from misfit
 
     def _describe(self, change: Change, rows: pa.Table) -> pa.Table:
         kind, version, moment = _FIELDS
         described = self.plan.names.to_logical(rows.select(list(self.plan.columns)))
-        described = described.append_column(kind, pa.repeat(pa.scalar(change.kind, kind.type), rows.num_rows))
-        described = described.append_column(version, pa.repeat(pa.scalar(change.version, version.type), rows.num_rows))
+        described = described.append_column(
+            kind, pa.repeat(pa.scalar(change.kind, kind.type), rows.num_rows)
+        )
+        described = described.append_column(
+            version, pa.repeat(pa.scalar(change.version, version.type), rows.num_rows)
+        )
         micros = pa.scalar(change.timestamp_ms * 1000, pa.int64()).cast(moment.type)
         return described.append_column(moment, pa.repeat(micros, rows.num_rows)).cast(self.schema)
 
     def _rows(self, change: Change, task: ScanTask) -> Iterator[pa.Table]:
         if change.places is not None:
             before, after = (
-                np.empty(0, np.int64) if vector is None else load_vector(task.store, vector) for vector in change.places
+                np.empty(0, np.int64) if vector is None else load_vector(task.store, vector)
+                for vector in change.places
             )
             rows = np.setdiff1d(after, before, assume_unique=True)
             if len(rows):
@@ -216,21 +248,27 @@ class ChangeTask(Struct, frozen=True):
             return
         if not change.besides:
             for entry in (change.entry, *change.group):
-                for batch in self._split(change, task, entry, self.plan.columns).iter_rows(columns=self.plan.columns):
+                for batch in self._split(change, task, entry, self.plan.columns).iter_rows(
+                    columns=self.plan.columns
+                ):
                     yield pa.Table.from_batches([batch])
             return
         yield from self._differing(change, task)
 
-    def _split(self, change: Change, task: ScanTask, entry: SplitEntry, columns: Sequence[str]) -> TableSplit:
+    def _split(
+        self, change: Change, task: ScanTask, entry: SplitEntry, columns: Sequence[str]
+    ) -> TableSplit:
         """Open an old split with the current columns: an overwrite may have changed their types."""
         split = task.open(entry)
         for name in columns:
             old, new = split.stored_type(name), task.schema.field(name).type
-            # A restoration takes a widening back; values that came in between are described as far as they fit.
+            # A restoration takes a widening back; values that came in between are described as far
+            # as they fit.
             if old is not None and not is_readable_as(old, new) and not is_readable_as(new, old):
                 shown = self.plan.names.logical_name(name)
                 raise self._of_another_type(
-                    change, f"hold {shown!r} as {type_name(old)}; in the version that is shown it is {type_name(new)}"
+                    change,
+                    f"hold {shown!r} as {type_name(old)}; in the version that is shown it is {type_name(new)}",
                 )
         return split
 
@@ -285,6 +323,9 @@ def read_changes(
 ) -> pa.RecordBatchReader:
     """Return the rows that were added and removed by some versions. See `Table.changes`."""
     first = whole_number("from_version", from_version)
-    last = table.version if to_version is None else whole_number("to_version", to_version)
+    if to_version is None:
+        last = table.version
+    else:
+        last = whole_number("to_version", to_version)
     changes = changes_between(table.log, first, last, newest=table.version)
     return change_feed(table.log, ChangeTask.of(plan_scan(table, columns=columns), changes))

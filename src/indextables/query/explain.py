@@ -58,16 +58,29 @@ GRAMS, WHOLE = "3-grams, confirmed by rows", "whole values, confirmed by rows"
 
 
 def explain_split(
-    split: Searchable, query: Query, *, where: Predicate | None = None, columns: Sequence[str] | None = None
+    split: Searchable,
+    query: Query,
+    *,
+    where: Predicate | None = None,
+    columns: Sequence[str] | None = None,
 ) -> SplitExplanation:
     """Run a query and report its cost; with `columns`, including reading them for matching rows."""
     requests, read = split.stats.requests, split.stats.bytes
     with open_query(split, query, where=where) as opened:
         rows = opened.rows(where)
-        parts = tuple(LeafReport(str(leaf), _name_answer(opened, leaf)) for leaf in dict.fromkeys(leaves(query)))
+        parts = tuple(
+            LeafReport(str(leaf), _name_answer(opened, leaf))
+            for leaf in dict.fromkeys(leaves(query))
+        )
         by_grams = any(name.startswith("g") for name in opened.narrowed)
-        narrowed = (GRAMS if by_grams else WHOLE) if opened.narrowed else None
-        way = narrowed if narrowed and not parts else _way(split, parts, opened.rows_read)
+        if opened.narrowed:
+            narrowed = GRAMS if by_grams else WHOLE
+        else:
+            narrowed = None
+        if narrowed and not parts:
+            way = narrowed
+        else:
+            way = _way(split, parts, opened.rows_read)
         if columns is not None and len(rows):
             everything = len(rows) == split.num_rows
             for _ in split.iter_rows(None if everything else rows, columns=columns):
@@ -147,12 +160,18 @@ def explain_search(search: TableSearch, store: Store) -> tuple[pa.Table, ScanRep
     rows = search.weigh(task).merged(task)
     METRICS.count("rows_read_total", by=rows.num_rows)
     cost = {path: (split.stats.requests, split.stats.bytes) for path, split in task.opened.items()}
-    reports = [_report_searched_split(task, entry, cost.get(entry.path)) for entry in search.plan.splits]
+    reports = [
+        _report_searched_split(task, entry, cost.get(entry.path)) for entry in search.plan.splits
+    ]
     return rows, scan_report(search.plan, reports)
 
 
-def _report_searched_split(task: ScanTask, entry: SplitEntry, cost: tuple[int, int] | None) -> SplitReport:
-    """Report one split of a search that has run. `cost` is None for a split that could not hold a better row."""
+def _report_searched_split(
+    task: ScanTask, entry: SplitEntry, cost: tuple[int, int] | None
+) -> SplitReport:
+    """Report one split of a search that has run. `cost` is None for a split that could not hold a
+    better row.
+    """
     if cost is None:
         return SplitReport(entry.path, entry.num_records or 0, 0, NOT_OPENED, 0, 0)
     split, plan = task.open(entry), task.plan
@@ -195,5 +214,10 @@ def _one(task: ScanTask, plan: ScanPlan, entry: SplitEntry) -> SplitReport:
         return SplitReport(entry.path, entry.num_records, entry.num_records, "log", 0, 0)
     split = task.open_alone(entry)
     found = explain_split(split, plan.query or AllRows(), where=where, columns=plan.columns or None)
-    by = "rows" if plan.query is None and found.answered_by not in (GRAMS, WHOLE) else found.answered_by
-    return SplitReport(entry.path, split.num_rows, found.matched, by, split.stats.requests, split.stats.bytes)
+    if plan.query is None and found.answered_by not in (GRAMS, WHOLE):
+        by = "rows"
+    else:
+        by = found.answered_by
+    return SplitReport(
+        entry.path, split.num_rows, found.matched, by, split.stats.requests, split.stats.bytes
+    )

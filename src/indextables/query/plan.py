@@ -18,7 +18,12 @@ from msgspec.structs import replace
 from indextables.config import Settings
 from indextables.config.indexing import FilterSettings, SearchSettings
 from indextables.config.registry import is_news
-from indextables.config.splits import PrewarmSettings, RangeSettings, ReadSettings, SplitCacheSettings
+from indextables.config.splits import (
+    PrewarmSettings,
+    RangeSettings,
+    ReadSettings,
+    SplitCacheSettings,
+)
 from indextables.errors import InvalidInputError
 from indextables.handle import TableHandle
 from indextables.log.live_files import files_in_parts
@@ -34,7 +39,12 @@ from indextables.model.snapshot import Snapshot
 from indextables.splits.index.mapping import ColumnMapping, DocMapping, is_nested, is_text
 from indextables.splits.index.table_schema import TableSchema
 from indextables.splits.index.values import normal_key
-from indextables.splits.query.fields import QueryFields, check_fieldmatch, check_textsearch, columns_of_values
+from indextables.splits.query.fields import (
+    QueryFields,
+    check_fieldmatch,
+    check_textsearch,
+    columns_of_values,
+)
 from indextables.splits.query.parser import parse
 from indextables.splits.query.to_predicate import implied_predicate
 from indextables.splits.query.tree import Query, Target, with_targets
@@ -46,7 +56,15 @@ from indextables.storage.spec import StoreSpec
 
 logger = logging.getLogger(__name__)
 ENTRY_COLUMNS = [
-    *("path", "size", "num_records", "footer_start_offset", "partition_values", "deletion_vector", "deleted_records")
+    *(
+        "path",
+        "size",
+        "num_records",
+        "footer_start_offset",
+        "partition_values",
+        "deletion_vector",
+        "deleted_records",
+    )
 ]
 
 
@@ -101,8 +119,13 @@ class ScanPlan(Struct, frozen=True):
         read.
         """
         order = sorted(range(len(self.splits)), key=lambda number: self.splits[number].path)
-        bounds = None if self.order_bounds is None else self.order_bounds.at(order)
-        return replace(self, splits=tuple(self.splits[number] for number in order), order_bounds=bounds)
+        if self.order_bounds is None:
+            bounds = None
+        else:
+            bounds = self.order_bounds.at(order)
+        return replace(
+            self, splits=tuple(self.splits[number] for number in order), order_bounds=bounds
+        )
 
 
 def plan_scan(
@@ -114,14 +137,16 @@ def plan_scan(
     order_by: str | None = None,
     now_ms: int | None = None,
 ) -> ScanPlan:
-    """Parse the query, bind the condition, and prune the splits by partition values and column bounds.
+    """Parse the query, bind the condition, and prune the splits by partition values and column
+    bounds.
 
     Args:
         table: The table; the scan reads the version that it shows.
         query: Text of the query language, or a parsed query, by logical column names.
         where: A condition, by logical column names.
         columns: The columns to return; all if None.
-        order_by: The column by which rows will be ordered. The plan then has its bounds in each split.
+        order_by: The column by which rows will be ordered. The plan then has its bounds in each
+            split.
         now_ms: The clock for times such as `now-15m`; the clock of the log if None.
 
     Returns:
@@ -155,7 +180,10 @@ def _plan(
     chosen = known.columns(columns)
     where = known.condition(where)
     if query is None or isinstance(query, Query):
-        parsed = None if query is None else physical_query(query, known.names)
+        if query is None:
+            parsed = None
+        else:
+            parsed = physical_query(query, known.names)
         implied = known.imply(parsed)
     else:
         parsed, implied = known.parse(query, now_ms)
@@ -178,7 +206,9 @@ def _plan(
         cache=known.cache,
         ranges=known.ranges,
         warm_columns=known.warm_columns,
-        order_bounds=None if order_by is None else pruned.bounds(known.names.column(order_by), known),
+        order_bounds=None
+        if order_by is None
+        else pruned.bounds(known.names.column(order_by), known),
     )
 
 
@@ -195,9 +225,14 @@ def json_columns(table: TableHandle) -> tuple[str, ...]:
 def bind_condition(
     table: TableHandle, *, where: Where | None, query: str | None
 ) -> tuple[Query | None, Predicate | None]:
-    """Parse a query and bind a condition, by logical names and with one clock: `now` is the same for every split."""
+    """Parse a query and bind a condition, by logical names and with one clock: `now` is the same
+    for every split.
+    """
     now_ms = table.log.now_ms()
-    tree = None if query is None else parse(text("query", query), query_fields(table), now_ms=now_ms)
+    if query is None:
+        tree = None
+    else:
+        tree = parse(text("query", query), query_fields(table), now_ms=now_ms)
     return tree, bound_predicate(where, table.schema, now_ms=now_ms, zone=table.time_zone)
 
 
@@ -271,7 +306,9 @@ class _PlanParts:
     @property
     def remote_parallelism(self) -> int:
         """Return the parallelism of remote stores; a general setting applies to them too."""
-        only_general = "read.parallelism" in self._given and "read.remoteParallelism" not in self._given
+        only_general = (
+            "read.parallelism" in self._given and "read.remoteParallelism" not in self._given
+        )
         if only_general:
             return self.reading.parallelism
         return self.reading.remote_parallelism
@@ -281,7 +318,9 @@ class _PlanParts:
         """Return the columns as queries name them."""
         names = self.names
         partition_columns = tuple(names.logical_name(name) for name in self.partition_columns)
-        return QueryFields.of(TableSchema(names.logical, partition_columns), names.settings(self.settings))
+        return QueryFields.of(
+            TableSchema(names.logical, partition_columns), names.settings(self.settings)
+        )
 
     def columns(self, columns: Sequence[str] | None) -> tuple[str, ...]:
         """Return the requested columns by their names in the table; all if none are named."""
@@ -310,7 +349,9 @@ class _PlanParts:
         """
         known = self._parsed.get(query)
         if known is None:
-            tree = physical_query(parse(text("query", query), self.fields, now_ms=now_ms), self.names)
+            tree = physical_query(
+                parse(text("query", query), self.fields, now_ms=now_ms), self.names
+            )
             known = tree, self.imply(tree)
             if "now" not in query:
                 self._parsed.put(query, known, 1)
@@ -325,14 +366,18 @@ class _PlanParts:
         """
         if query is None:
             return None
-        texts = [f.name for f in TableSchema(self.schema, self.partition_columns).stored if _has_terms(f)]
+        texts = [
+            f.name for f in TableSchema(self.schema, self.partition_columns).stored if _has_terms(f)
+        ]
         words = DocMapping(tuple(ColumnMapping(name, "", "json") for name in texts))
         found = implied_predicate(query, words)
         if found is None:
             return None
         return bind(found, self.schema)
 
-    def prune(self, snapshot: Snapshot, needed: Predicate | None, where: Predicate | None) -> _Pruned:
+    def prune(
+        self, snapshot: Snapshot, needed: Predicate | None, where: Predicate | None
+    ) -> _Pruned:
         """Return the splits that may hold a match; `where` is certain if it holds for every row of
         a split.
         """
@@ -354,14 +399,21 @@ class _PlanParts:
             return tuple(replace(entry, warm=True) for entry in splits)
         zone = self.settings.group(SearchSettings).time_zone
         try:
-            bound = bound_predicate(prewarming.partition_filter, self.names.logical, now_ms=now_ms, zone=zone)
+            bound = bound_predicate(
+                prewarming.partition_filter, self.names.logical, now_ms=now_ms, zone=zone
+            )
         except InvalidInputError as error:
             if is_news("prewarm.partitionFilter", prewarming.partition_filter, self.spec.url):
                 logger.warning(
-                    "Nothing of %s is prewarmed by prewarm.partitionFilter: %s", self.spec.url, error.message
+                    "Nothing of %s is prewarmed by prewarm.partitionFilter: %s",
+                    self.spec.url,
+                    error.message,
                 )
             return splits
-        chosen = {entry.path for entry in self.prune(snapshot, self.names.optional_predicate(bound), None).splits}
+        chosen = {
+            entry.path
+            for entry in self.prune(snapshot, self.names.optional_predicate(bound), None).splits
+        }
         return tuple(replace(entry, warm=entry.path in chosen) for entry in splits)
 
 
@@ -371,7 +423,10 @@ def physical_query(query: Query, names: ColumnNames) -> Query:
         return query
 
     def change(target: Target) -> Target:
-        path = names.document_path(target.column, target.path, normal_key) if target.path else ()
+        if target.path:
+            path = names.document_path(target.column, target.path, normal_key)
+        else:
+            path = ()
         return replace(target, column=names.column(target.column), path=path)
 
     return with_targets(query, change)
@@ -385,7 +440,9 @@ def _has_terms(field: pa.Field) -> bool:
 def output_columns(schema: pa.Schema, columns: Sequence[str]) -> list[str]:
     """Return the requested columns in the schema's spelling. A missing one is an error."""
     if isinstance(columns, str):
-        raise InvalidInputError(f"columns is a list of names, not the text {columns!r}.", hint=f"Write [{columns!r}].")
+        raise InvalidInputError(
+            f"columns is a list of names, not the text {columns!r}.", hint=f"Write [{columns!r}]."
+        )
     if not isinstance(columns, Iterable):
         raise argument_error("columns", "a list of names", columns)
     found = [find_column(schema, text("The name of a column", name)) for name in columns]
@@ -397,23 +454,36 @@ def output_columns(schema: pa.Schema, columns: Sequence[str]) -> list[str]:
 
 
 def _prune(
-    files: pa.Table, needed: Predicate | None, where: Predicate | None, partition_columns: Sequence[str]
+    files: pa.Table,
+    needed: Predicate | None,
+    where: Predicate | None,
+    partition_columns: Sequence[str],
 ) -> _Pruned:
     if needed is None:
         return _Pruned(files.select(PRUNING_COLUMNS), entries(files), files.num_rows)
-    in_partition = np.asarray(may_match(needed, files, partition_columns=partition_columns, statistics=False))
+    in_partition = np.asarray(
+        may_match(needed, files, partition_columns=partition_columns, statistics=False)
+    )
     kept = np.asarray(may_match(needed, files, partition_columns=partition_columns))
     left = files.filter(pa.array(kept))
-    certain = None if where is None else np.asarray(all_match(where, left, partition_columns=partition_columns))
+    if where is None:
+        certain = None
+    else:
+        certain = np.asarray(all_match(where, left, partition_columns=partition_columns))
     by_partition, by_statistics = int((~in_partition).sum()), int((in_partition & ~kept).sum())
     rest = left.select(PRUNING_COLUMNS)
     return _Pruned(rest, entries(left, certain), files.num_rows, by_partition, by_statistics)
 
 
-def entries(files: pa.Table, certain: Sequence[bool] | np.ndarray | None = None) -> tuple[SplitEntry, ...]:
+def entries(
+    files: pa.Table, certain: Sequence[bool] | np.ndarray | None = None
+) -> tuple[SplitEntry, ...]:
     """Return the files of a list as entries to open."""
     rows = zip(*(files.column(name).to_pylist() for name in ENTRY_COLUMNS), strict=True)
-    sure = [False] * files.num_rows if certain is None else [bool(c) for c in certain]
+    if certain is None:
+        sure = [False] * files.num_rows
+    else:
+        sure = [bool(c) for c in certain]
     return tuple(
         SplitEntry(path, size, records, footer, dict(values or []), vector, deleted, sure[n])
         for n, (path, size, records, footer, values, vector, deleted) in enumerate(rows)
@@ -435,10 +505,17 @@ class SearchOperator(Struct, frozen=True):
 
 
 def searched(
-    operators: Sequence[SearchOperator], query: str | None, fields: QueryFields, *, now_ms: int | None = None
+    operators: Sequence[SearchOperator],
+    query: str | None,
+    fields: QueryFields,
+    *,
+    now_ms: int | None = None,
 ) -> Query | None:
     """Return the conjunction of all operators and a query, or None if there is neither."""
-    found = [] if query is None else [parse(query, fields, now_ms=now_ms)]
+    if query is None:
+        found = []
+    else:
+        found = [parse(query, fields, now_ms=now_ms)]
     found += [_query(operator, fields, now_ms) for operator in operators]
     if found:
         return all_queries(tuple(found))

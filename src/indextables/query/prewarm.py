@@ -36,10 +36,14 @@ class _Fetched(Struct, frozen=True):
     foreign: bool
 
 
-def _columns_to_fetch(schema: pa.Schema, columns: Sequence[str], otherwise: Sequence[str]) -> list[str]:
-    """The columns that are to be warmed: those that are named, which must be there, or else those that settings name.
+def _columns_to_fetch(
+    schema: pa.Schema, columns: Sequence[str], otherwise: Sequence[str]
+) -> list[str]:
+    """The columns that are to be warmed: those that are named, which must be there, or else those
+    that settings name.
 
-    Settings are those of a session for all of its tables: what this one does not have stays as it is written.
+    Settings are those of a session for all of its tables: what this one does not have stays as it
+    is written.
     """
     if columns:
         return [find_column(schema, name) for name in columns]
@@ -48,10 +52,11 @@ def _columns_to_fetch(schema: pa.Schema, columns: Sequence[str], otherwise: Sequ
 
 
 def fetch_indexes(task: ScanTask, columns: Sequence[str], *, strict: bool = False) -> Prewarmed:
-    """Fetch the indexes of these columns (of all, where none is named) of every split of a plan into the local cache.
+    """Fetch the indexes of these columns (of all, where none is named) of every split of a plan
+    into the local cache.
 
-    A column that none of the splits has indexed is passed over and named, or refused where `strict`. Nothing is kept of a
-    split of another engine: the message says how many there are.
+    A column that none of the splits has indexed is passed over and named, or refused where
+    `strict`. Nothing is kept of a split of another engine: the message says how many there are.
     """
 
     def fetch(entry: SplitEntry) -> _Fetched:
@@ -63,7 +68,9 @@ def fetch_indexes(task: ScanTask, columns: Sequence[str], *, strict: bool = Fals
 
     results = list(task.each(fetch))
     indexed = {name for each in results for name in each.indexed}
-    missing = [task.plan.names.logical_name(name) for name in columns if results and name not in indexed]
+    missing = [
+        task.plan.names.logical_name(name) for name in columns if results and name not in indexed
+    ]
     if missing and strict:
         raise InvalidInputError(
             f"No split of {task.store.url} has an index of {', '.join(map(repr, missing))}.",
@@ -79,7 +86,10 @@ def fetch_indexes(task: ScanTask, columns: Sequence[str], *, strict: bool = Fals
 def _not_fetched(task: ScanTask, missing: Sequence[str], foreign: int, splits: int) -> str:
     """What prewarming left alone, and why; nothing if it left nothing."""
     if not splits:
-        reason = "The table has no splits" if task.plan.where is None else "No split holds rows that fit the condition"
+        if task.plan.where is None:
+            reason = "The table has no splits"
+        else:
+            reason = "No split holds rows that fit the condition"
         return f"{reason}: nothing was fetched."
     said = []
     if missing:
@@ -100,4 +110,6 @@ def prewarm(table: TableHandle, *, columns: Sequence[str], where: Where | None) 
     if where is None:
         where = defaults.partition_filter or None
     task = ScanTask(plan_scan(table, where=where), table.log.store)
-    return fetch_indexes(task, names, strict=table.settings.group(ReadSettings).fail_on_missing_field)
+    return fetch_indexes(
+        task, names, strict=table.settings.group(ReadSettings).fail_on_missing_field
+    )

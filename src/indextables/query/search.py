@@ -1,14 +1,15 @@
-"""Searching a table: every split is asked, words weigh the same in all of them, and the best come first.
+"""Searching a table: every split is asked, words weigh the same in all of them, and the best come
+first.
 
 search = TableSearch.of(plan, limit=10)            checked; holds the plan that finds its rows
-search = search.weigh(task)                      how rare its words are in the table: each split is asked once
-search.with_splits(some).tables(task)              a part of it, anywhere
+search = search.weigh(task)                      how rare its words are in the table: each split is
+asked once search.with_splits(some).tables(task)              a part of it, anywhere
 
-With a limit the hits of all splits are found first, and rows are read of the winners only. Ordered by a column, splits
-that cannot hold a winner are not even asked.
+With a limit the hits of all splits are found first, and rows are read of the winners only. Ordered
+by a column, splits that cannot hold a winner are not even asked.
 
-A search in pages goes on behind the last row of the page before. Rows of equal keys, or scores, come in the order of their
-splits' paths and of their numbers, so that every row is on one page.
+A search in pages goes on behind the last row of the page before. Rows of equal keys, or scores,
+come in the order of their splits' paths and of their numbers, so that every row is on one page.
 """
 
 from __future__ import annotations
@@ -28,7 +29,13 @@ from indextables.query.task import ScanTask
 from indextables.splits.index.values import normal_key
 from indextables.splits.read.table_split import SplitEntry
 from indextables.splits.search.order import After, OrderBy, behind, best_first, can_compete
-from indextables.splits.search.scores import Hits, TermStatistics, term_statistics, total, weighs_values
+from indextables.splits.search.scores import (
+    Hits,
+    TermStatistics,
+    term_statistics,
+    total,
+    weighs_values,
+)
 from indextables.splits.search.search import (
     SearchRequest,
     best_of,
@@ -90,9 +97,14 @@ class TableSearch(Struct, frozen=True):
         else:
             orders = tuple(order_by)
         if not names.same:
-            snippet = None if snippet is None else replace(snippet, column=names.column(snippet.column))
+            if snippet is None:
+                snippet = None
+            else:
+                snippet = replace(snippet, column=names.column(snippet.column))
             if highlight is not None:
-                highlight = replace(highlight, columns=names.columns(highlight.columns), labels=highlight.columns)
+                highlight = replace(
+                    highlight, columns=names.columns(highlight.columns), labels=highlight.columns
+                )
             orders = tuple(_physical(order, names) for order in orders)
         request = SearchRequest(
             plan.query,
@@ -103,7 +115,9 @@ class TableSearch(Struct, frozen=True):
             score=score,
             snippet=snippet,
             order_by=orders or None,
-            ranked=bool(orders) and SCORE not in plan.schema.names and any(order.column == SCORE for order in orders),
+            ranked=bool(orders)
+            and SCORE not in plan.schema.names
+            and any(order.column == SCORE for order in orders),
             paged=paged,
             highlight=highlight,
         )
@@ -120,15 +134,22 @@ class TableSearch(Struct, frozen=True):
             return self
         absent = self._statistics_without_terms(task)
         asked = [entry for entry in splits if entry.path not in absent]
-        counts = task.in_order(lambda entry: term_statistics(task.open(entry), request.query, ahead=True), asked)
+        counts = task.in_order(
+            lambda entry: term_statistics(task.open(entry), request.query, ahead=True), asked
+        )
         counted = {entry.path: statistics for entry, statistics in zip(asked, counts, strict=True)}
         by_path = {entry.path: counted.get(entry.path) or absent[entry.path] for entry in splits}
-        return replace(self, statistics=None if alone else total(by_path.values()), split_statistics=by_path)
+        return replace(
+            self, statistics=None if alone else total(by_path.values()), split_statistics=by_path
+        )
 
     def _statistics_without_terms(self, task: ScanTask) -> dict[str, TermStatistics]:
         """Return the statistics of splits that hold no scored term, by their term filters."""
         splits = self.plan.splits
-        holders = task.find_holders(self.request.query) if len(splits) > 1 else [True]
+        if len(splits) > 1:
+            holders = task.find_holders(self.request.query)
+        else:
+            holders = [True]
         return {
             entry.path: TermStatistics(entry.stored_records)
             for entry, may_hold in zip(splits, holders, strict=True)
@@ -145,7 +166,10 @@ class TableSearch(Struct, frozen=True):
         """Yield what each split contributes."""
         parts = task.each(
             lambda entry: search_split(
-                task.open(entry), self._request(entry), self.statistics, self.split_statistics.get(entry.path)
+                task.open(entry),
+                self._request(entry),
+                self.statistics,
+                self.split_statistics.get(entry.path),
             )
         )
         return map(self.plan.names.to_logical, parts)
@@ -162,11 +186,15 @@ class TableSearch(Struct, frozen=True):
         if request.limit is None:
             found = self._find_all(task, find)
             matching = [number for number in numbers if len(found[number].rows)]
-            parts = task.in_order(lambda n: read_hits(task.open(splits[n]), found[n], request), matching, rows=True)
+            parts = task.in_order(
+                lambda n: read_hits(task.open(splits[n]), found[n], request), matching, rows=True
+            )
             return merge_results(list(parts), request, task.schema)
         hits = self._hits(task, find)
         if len(hits) == 1 and request.orders and hits[0].keys is None and len(hits[0].rows) > 1:
-            return merge_results([read_hits(task.open(splits[0]), hits[0], request)], request, task.schema)
+            return merge_results(
+                [read_hits(task.open(splits[0]), hits[0], request)], request, task.schema
+            )
         return self._read_best(task, hits)
 
     def _finder(self, task: ScanTask, *, located: bool = False) -> Callable[[int], Hits]:
@@ -175,11 +203,15 @@ class TableSearch(Struct, frozen=True):
         def find(number: int) -> Hits:
             entry = self.plan.splits[number]
             own = self.split_statistics.get(entry.path)
-            return find_hits(task.open(entry), self._request(entry), self.statistics, own, alone=alone)
+            return find_hits(
+                task.open(entry), self._request(entry), self.statistics, own, alone=alone
+            )
 
         return find
 
-    def page(self, store: Store | None = None, after: PageEnd | None = None) -> tuple[pa.Table, PageEnd | None]:
+    def page(
+        self, store: Store | None = None, after: PageEnd | None = None
+    ) -> tuple[pa.Table, PageEnd | None]:
         """Return a page after the end of the previous page, and its own end; None for the last
         page.
 
@@ -198,7 +230,10 @@ class TableSearch(Struct, frozen=True):
             return rows, None
         number, at = int(split[limit - 1]), int(place[limit - 1])
         last = hits[number]
-        keys = last.at(np.array([at])).score_table() if last.keys is None else last.keys.slice(at, 1)
+        if last.keys is None:
+            keys = last.at(np.array([at])).score_table()
+        else:
+            keys = last.keys.slice(at, 1)
         return rows, PageEnd(keys, self.plan.splits[number].path, int(last.rows[at]))
 
     def locate(self, store: Store | None = None) -> tuple[pa.Table, list[tuple[str, int]]]:
@@ -210,11 +245,15 @@ class TableSearch(Struct, frozen=True):
         METRICS.count("rows_read_total", by=rows.num_rows)
         split, place = best_of(hits, self.request)
         pairs = zip(split.tolist(), place.tolist(), strict=True)
-        return rows, [(self.plan.splits[number].path, int(hits[number].rows[at])) for number, at in pairs]
+        return rows, [
+            (self.plan.splits[number].path, int(hits[number].rows[at])) for number, at in pairs
+        ]
 
     def _read_best(self, task: ScanTask, hits: Sequence[Hits]) -> pa.Table:
         splits = self.plan.splits
-        return read_best(lambda n: task.open(splits[n]), hits, self.request, task.schema, each=task.in_order)
+        return read_best(
+            lambda n: task.open(splits[n]), hits, self.request, task.schema, each=task.in_order
+        )
 
     def _hits(self, task: ScanTask, find: Callable[[int], Hits]) -> list[Hits]:
         if self.request.orders:
@@ -222,7 +261,9 @@ class TableSearch(Struct, frozen=True):
         return self._find_all(task, find)
 
     def _find_all(self, task: ScanTask, find: Callable[[int], Hits]) -> list[Hits]:
-        """Return the hits of every split. Splits that hold no match by their term filter are not opened."""
+        """Return the hits of every split. Splits that hold no match by their term filter are not
+        opened.
+        """
         hits = [_no_hits()] * len(self.plan.splits)
         numbers = task.find_candidates()
         for number, found in zip(numbers, task.in_order(find, numbers), strict=True):
@@ -245,7 +286,8 @@ class TableSearch(Struct, frozen=True):
             request = replace(request, where=None)
         if end is None:
             return request
-        # Rows of equal keys come split by split: all of them in splits before the end's are before it.
+        # Rows of equal keys come split by split: all of them in splits before the end's are before
+        # it.
         if entry.path == end.split:
             row = end.row
         elif entry.path > end.split:
@@ -264,7 +306,10 @@ class TableSearch(Struct, frozen=True):
             return self._find_all(task, find)
         hits = [_no_hits()] * most
         candidates = set(task.find_candidates())
-        left, wave = [number for number in best_first(bounds, order).tolist() if number in candidates], _FIRST_WAVE
+        left, wave = (
+            [number for number in best_first(bounds, order).tolist() if number in candidates],
+            _FIRST_WAVE,
+        )
         if self.after is not None:
             possible, _ = behind(bounds, order, After(self.after.keys, self.after.row))
             left = [number for number in left if possible[number]]
@@ -284,7 +329,10 @@ class TableSearch(Struct, frozen=True):
 
 def _physical(order: OrderBy, names: ColumnNames) -> OrderBy:
     """Return an order with physical column names."""
-    path = names.document_path(order.column, order.path, normal_key) if order.path else ()
+    if order.path:
+        path = names.document_path(order.column, order.path, normal_key)
+    else:
+        path = ()
     return replace(order, column=names.column(order.column), path=path)
 
 

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 
 class SearchOptions(Struct, frozen=True, kw_only=True):
-    """What a search returns, in which order, and how much of it. The fields are arguments of `Table.search`."""
+    """What a search returns, in which order, and how much of it. The fields are arguments of
+    `Table.search`.
+    """
 
     columns: Sequence[str] | None = None
     limit: int | None = None
@@ -54,7 +56,9 @@ def plan_search(
     paged: bool = False,
     now_ms: int | None = None,
 ) -> TableSearch:
-    """Plan a search. `paged` orders it so that it can continue after any row; `now_ms` is the clock."""
+    """Plan a search. `paged` orders it so that it can continue after any row; `now_ms` is the
+    clock.
+    """
     orders = () if options.order_by is None else parse_order(table, options.order_by)
     first = orders[0] if orders else None
     plan = plan_scan(
@@ -90,14 +94,18 @@ def search(
 def parse_order(table: TableHandle, order_by: str | Sequence[str]) -> tuple[OrderBy, ...]:
     """Parse names of columns, paths in them and `_score`, each with asc, desc or a minus.
 
-    The order by descending score alone is what a search with a limit has anyway: the result is empty then.
+    The order by descending score alone is what a search with a limit has anyway: the result is
+    empty then.
     """
     names = table.names.logical.names
     if isinstance(order_by, list | tuple):
         parts = names_list("order_by", order_by)
     else:
         order_by = text("order_by", order_by)
-        parts = (order_by,) if order_by in names else tuple(part.strip() for part in order_by.split(","))
+        if order_by in names:
+            parts = (order_by,)
+        else:
+            parts = tuple(part.strip() for part in order_by.split(","))
     if len(parts) == 1 and parts[0] in names:
         return (OrderBy(parts[0]),)
 

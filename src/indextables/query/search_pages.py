@@ -1,9 +1,11 @@
-"""Pages of a search: each continues after the last row of the page before, at the version and the clock of the first page.
+"""Pages of a search: each continues after the last row of the page before, at the version and the
+clock of the first page.
 
-A token records where a page ended. It names the table, the version and the transaction that made it (a repair can give its
-number to another version), the time that `now` means in the query, a digest of the search, and the last row: its sort
-values, its split and its number there. So every row is on one page, whatever is appended, deleted or merged concurrently,
-and a token of another search is refused instead of misread.
+A token records where a page ended. It names the table, the version and the transaction that made it
+(a repair can give its number to another version), the time that `now` means in the query, a digest
+of the search, and the last row: its sort values, its split and its number there. So every row is on
+one page, whatever is appended, deleted or merged concurrently, and a token of another search is
+refused instead of misread.
 """
 
 from __future__ import annotations
@@ -60,7 +62,9 @@ class PageToken(Struct, frozen=True, forbid_unknown_fields=True):
             return msgspec.json.decode(packed, type=cls)
         except (ValueError, binascii.Error) as e:  # msgspec's errors are ValueErrors
             hint = "Give the `next` of a SearchPage as it was, or leave search_after out for the first page."
-            raise InvalidInputError(f"search_after is no token of a page: {token[:40]!r}.", hint=hint) from e
+            raise InvalidInputError(
+                f"search_after is no token of a page: {token[:40]!r}.", hint=hint
+            ) from e
 
     def __str__(self) -> str:
         return base64.urlsafe_b64encode(msgspec.json.encode(self)).decode("ascii")
@@ -69,11 +73,16 @@ class PageToken(Struct, frozen=True, forbid_unknown_fields=True):
         """The last row of the page, with sort values of these types."""
         if not self.keys.keys() <= types.keys() or "0.0" not in self.keys:
             raise _another_search()
-        keys = {name: pa.array([_value(text, types[name])], types[name]) for name, text in self.keys.items()}
+        keys = {
+            name: pa.array([_value(text, types[name])], types[name])
+            for name, text in self.keys.items()
+        }
         return PageEnd(pa.table(keys), self.split, self.row)
 
 
-def search_page(table: TableHandle, query: str, options: SearchOptions, *, where: Where | None) -> SearchPage:
+def search_page(
+    table: TableHandle, query: str, options: SearchOptions, *, where: Where | None
+) -> SearchPage:
     """Return the first page of a search, or the page after the token in `options.search_after`."""
     token = None
     if options.search_after is not None:
@@ -81,14 +90,16 @@ def search_page(table: TableHandle, query: str, options: SearchOptions, *, where
     paged = table if token is None else _open_version(table, token)
     now_ms = paged.log.now_ms() if token is None else token.now_ms
     rows = whole_number("limit", options.limit, low=1)
-    search = plan_search(paged, query, replace(options, limit=rows), where=where, paged=True, now_ms=now_ms)
+    search = plan_search(
+        paged, query, replace(options, limit=rows), where=where, paged=True, now_ms=now_ms
+    )
     return page_behind(paged, search, token, now_ms=now_ms)
 
 
 def _open_version(table: TableHandle, token: PageToken) -> TableHandle:
     """Return the table at the version of a token."""
     if token.table != table.snapshot.metadata.id:
-        hint = "Search the table that the page was of, or begin anew without search_after."
+        hint = "Search the table of the page, or start again without search_after."
         raise InvalidInputError(f"The token is of another table than {table.path}.", hint=hint)
     if token.version == table.snapshot.version:
         return table
@@ -96,8 +107,12 @@ def _open_version(table: TableHandle, token: PageToken) -> TableHandle:
     return TableHandle(log, older_snapshot(log, token.version), table.options, pinned=True)
 
 
-def page_behind(table: TableHandle, search: TableSearch, token: PageToken | None, *, now_ms: int) -> SearchPage:
-    """The page of a planned search behind a token, or the first one; `now_ms` is the clock that the search was planned by."""
+def page_behind(
+    table: TableHandle, search: TableSearch, token: PageToken | None, *, now_ms: int
+) -> SearchPage:
+    """The page of a planned search behind a token, or the first one; `now_ms` is the clock that the
+    search was planned by.
+    """
     digest, types, end = _digest(search), _types(search), None
     if token is not None:
         if token.search != digest:
@@ -110,7 +125,11 @@ def page_behind(table: TableHandle, search: TableSearch, token: PageToken | None
     keys = {name: _show(end.keys.column(name)[0]) for name in end.keys.column_names}
     table_id, version = table.snapshot.metadata.id, table.snapshot.version
     txn = next(reversed(table.snapshot.header.recent_txn_ids), "")
-    return SearchPage(rows, str(PageToken(table_id, version, now_ms, digest, end.split, end.row, keys, txn)), version)
+    return SearchPage(
+        rows,
+        str(PageToken(table_id, version, now_ms, digest, end.split, end.row, keys, txn)),
+        version,
+    )
 
 
 def _check_version(table: TableHandle, token: PageToken) -> None:
@@ -120,26 +139,33 @@ def _check_version(table: TableHandle, token: PageToken) -> None:
         raise VersionNotFoundError(
             f"Version {token.version} of {table.path} is not the one that the page was of: another has its number since the "
             "table was repaired or brought back from a copy.",
-            hint="Begin anew without search_after.",
+            hint="Start again without search_after.",
             path=table.path,
             version=token.version,
         )
 
 
 def _digest(search: TableSearch) -> str:
-    """Return a digest of the query, condition and order of a search. Columns and limit may differ from page to page."""
+    """Return a digest of the query, condition and order of a search. Columns and limit may differ
+    from page to page.
+    """
     said = repr((search.request.query, search.request.where, search.request.orders))
     return hashlib.sha256(said.encode()).hexdigest()[:16]
 
 
 def _types(search: TableSearch) -> dict[str, pa.DataType]:
     orders = search.request.orders
-    types = key_types(orders, search.plan.schema) if orders else {"0.0": pa.float32()}
+    if orders:
+        types = key_types(orders, search.plan.schema)
+    else:
+        types = {"0.0": pa.float32()}
     nested = next((name for name, kind in types.items() if pa.types.is_nested(kind)), None)
     if nested is not None:
         order = orders[int(nested.partition(".")[0])]
         message = f"Pages cannot be ordered by {order.column!r}, which is {types[nested]}."
-        raise InvalidInputError(message, hint=f"Order by a value in it, such as {order.column}.field.")
+        raise InvalidInputError(
+            message, hint=f"Order by a value in it, such as {order.column}.field."
+        )
     return types
 
 
@@ -153,7 +179,10 @@ def _value(text: str | None, kind: pa.DataType) -> object:
     if text is None:
         return None
     try:
-        value = base64.b64decode(text, validate=True) if pa.types.is_binary(kind) else decode_value(text, kind)
+        if pa.types.is_binary(kind):
+            value = base64.b64decode(text, validate=True)
+        else:
+            value = decode_value(text, kind)
     except binascii.Error:
         value = None
     if value is None:

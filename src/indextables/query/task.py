@@ -52,7 +52,9 @@ _MAX_PER_THREAD = 32
 _TURNS = 4
 _MIN_FILTERED = 4
 """With fewer splits, a search opens all of them."""
-"""A thread gets several local splits at a time, because a switch of threads takes longer than a search in a small one."""
+"""A thread gets several local splits at a time, because a switch of threads takes longer than a
+search in a small one.
+"""
 
 
 class ScanTask(Struct, frozen=True, dict=True):
@@ -61,7 +63,9 @@ class ScanTask(Struct, frozen=True, dict=True):
     plan: ScanPlan
     given_store: Store | None = None
     is_measured: bool = False
-    """Whether splits are opened for this task alone, so that their statistics count what this task reads."""
+    """Whether splits are opened for this task alone, so that their statistics count what this task
+    reads.
+    """
 
     @cached_property
     def _open_splits(self) -> dict[tuple[str, str | None], TableSplit]:
@@ -87,7 +91,9 @@ class ScanTask(Struct, frozen=True, dict=True):
         if len(plan.splits) < _MIN_FILTERED or (query is None and plan.where is None):
             return list(range(len(plan.splits)))
         paths = [entry.path for entry in plan.splits]
-        found = term_filters(self._cache).find_candidates(self.store.url, paths, query, plan.where, self.schema)
+        found = term_filters(self._cache).find_candidates(
+            self.store.url, paths, query, plan.where, self.schema
+        )
         return np.flatnonzero(found).tolist()
 
     def find_holders(self, query: Query) -> Sequence[bool]:
@@ -95,7 +101,9 @@ class ScanTask(Struct, frozen=True, dict=True):
         paths = [entry.path for entry in self.plan.splits]
         if len(paths) < _MIN_FILTERED:
             return [True] * len(paths)
-        found: list[bool] = term_filters(self._cache).find_holders(self.store.url, paths, query).tolist()
+        found: list[bool] = (
+            term_filters(self._cache).find_holders(self.store.url, paths, query).tolist()
+        )
         return found
 
     @cached_property
@@ -123,7 +131,14 @@ class ScanTask(Struct, frozen=True, dict=True):
             columns = self.plan.partition_columns
             with PROFILER.section("open_split"):
                 open_split = open_table_split if self.is_measured else shared_table_split
-                split = open_split(self.store, entry, self.schema, columns, cache=self._cache, ranges=self.plan.ranges)
+                split = open_split(
+                    self.store,
+                    entry,
+                    self.schema,
+                    columns,
+                    cache=self._cache,
+                    ranges=self.plan.ranges,
+                )
             self._open_splits[entry.path, entry.vector] = split
             if isinstance(split.reader, SplitReader) and split.reader.tail.term_filter is not None:
                 known = term_filters(self._cache)
@@ -146,7 +161,12 @@ class ScanTask(Struct, frozen=True, dict=True):
         """Open a split for this task alone, so that its reads are counted from the opening on."""
         plan = self.plan
         return open_table_split(
-            self.store, entry, self.schema, plan.partition_columns, cache=self._cache, ranges=plan.ranges
+            self.store,
+            entry,
+            self.schema,
+            plan.partition_columns,
+            cache=self._cache,
+            ranges=plan.ranges,
         )
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -172,7 +192,8 @@ class ScanTask(Struct, frozen=True, dict=True):
             split = self.open(entry)
             where = None if entry.certain else self.plan.where
             for batch in split.iter_rows(
-                find_rows(split, self.plan.query or AllRows(), where=where)[:limit], columns=self.plan.columns
+                find_rows(split, self.plan.query or AllRows(), where=where)[:limit],
+                columns=self.plan.columns,
             ):
                 limit -= batch.num_rows
                 yield self.plan.names.to_logical(batch)
@@ -187,9 +208,13 @@ class ScanTask(Struct, frozen=True, dict=True):
         splits = [self.plan.splits[number] for number in self.find_candidates()]
         counts = [None] * len(splits) if query is None else self._dictionary_counts(query, splits)
         left = [entry for entry, count in zip(splits, counts, strict=True) if count is None]
-        return sum(count for count in counts if count is not None) + sum(self.in_order(self._count, left))
+        return sum(count for count in counts if count is not None) + sum(
+            self.in_order(self._count, left)
+        )
 
-    def _dictionary_counts(self, query: Query, splits: Sequence[SplitEntry]) -> Sequence[int | None]:
+    def _dictionary_counts(
+        self, query: Query, splits: Sequence[SplitEntry]
+    ) -> Sequence[int | None]:
         """Return how many rows of each split match, from open dictionaries."""
         plan, go_on, columns = self.plan, ENOUGH.get() or _nothing, self.plan.partition_columns
         mapping: DocMapping | None = None
@@ -204,7 +229,10 @@ class ScanTask(Struct, frozen=True, dict=True):
                 )
                 if split is not None and split.mapping is not mapping:
                     mapping, term = split.mapping, dictionary_term(query, split.mapping)
-                count = None if split is None or term is None else split.term_count(*term)
+                if split is None or term is None:
+                    count = None
+                else:
+                    count = split.term_count(*term)
             counts.append(count)
         return counts
 
@@ -214,7 +242,9 @@ class ScanTask(Struct, frozen=True, dict=True):
         """
         return self.in_order(work, self.plan.splits)
 
-    def in_order(self, work: Callable[[Item], T], items: Sequence[Item], *, rows: bool = False) -> Iterator[T]:
+    def in_order(
+        self, work: Callable[[Item], T], items: Sequence[Item], *, rows: bool = False
+    ) -> Iterator[T]:
         """Run work for items of splits and yield the results in order. `rows` means that all rows
         are read.
         """
@@ -225,11 +255,18 @@ class ScanTask(Struct, frozen=True, dict=True):
             for item in islice(left, 1):
                 go_on()
                 yield work(item)
-            # Small splits of another engine are read in Python, where threads only wait for one another.
+            # Small splits of another engine are read in Python, where threads only wait for one
+            # another.
             first = next(iter(self._open_splits.values()), None)
-            ahead = 1 if first is not None and isinstance(first.reader, ForeignReader) else ahead
+            if first is not None and isinstance(first.reader, ForeignReader):
+                ahead = 1
+            else:
+                ahead = ahead
         if ahead > 1:
-            few = 1 if rows or not self._is_local else min(_MAX_PER_THREAD, len(items) // (ahead * _TURNS))
+            if rows or not self._is_local:
+                few = 1
+            else:
+                few = min(_MAX_PER_THREAD, len(items) // (ahead * _TURNS))
             if few <= 1:
                 yield from SPLITS.each(work, left, parallelism=ahead, before_each=go_on)
                 return
@@ -238,7 +275,9 @@ class ScanTask(Struct, frozen=True, dict=True):
                 return [work(item) for item in several]
 
             groups = iter(lambda: tuple(islice(left, few)), ())
-            for results in SPLITS.each(work_on_several, groups, parallelism=ahead, before_each=go_on):
+            for results in SPLITS.each(
+                work_on_several, groups, parallelism=ahead, before_each=go_on
+            ):
                 yield from results
             return
         for item in left:
@@ -265,7 +304,12 @@ class ScanTask(Struct, frozen=True, dict=True):
         if plan.query is None and where is None:
             yield from split.iter_rows(columns=plan.columns)
             return
-        if plan.query is None and where is not None and self._terms_tell_little and self._reads_all_of(where, split):
+        if (
+            plan.query is None
+            and where is not None
+            and self._terms_tell_little
+            and self._reads_all_of(where, split)
+        ):
             yield from self._test_rows(split, where)
             return
         rows = find_rows(split, plan.query or AllRows(), where=where)

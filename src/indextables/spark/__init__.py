@@ -53,7 +53,9 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("indextables"):
             raise
-        message = f"indextables.spark needs {error.name}. Install it: pip install 'indextables[spark]'."
+        message = (
+            f"indextables.spark needs {error.name}. Install it: pip install 'indextables[spark]'."
+        )
         raise ModuleNotFoundError(message, name=error.name) from error
     return getattr(module, name)
 

@@ -23,7 +23,12 @@ from indextables.model.predicate import Or, all_of
 from indextables.model.values import decode_value, encode_value
 from indextables.operations.definition import set_properties
 from indextables.spark.error_texts import error_document
-from indextables.spark.overwrites import OVERWRITE_MODE, SESSION_OVERWRITE_MODE, OverwriteRequest, parse_mode
+from indextables.spark.overwrites import (
+    OVERWRITE_MODE,
+    SESSION_OVERWRITE_MODE,
+    OverwriteRequest,
+    parse_mode,
+)
 from indextables.spark.reads import table as read_table
 from indextables.spark.schemas import arrow_schema, declare_types, readable
 from indextables.spark.settings import session_settings
@@ -41,7 +46,9 @@ Document = dict[str, Any]
 Settings = Mapping[str, object]
 
 
-def answer(verb: str, arguments: Document, settings: Settings, frame: DataFrame | None = None) -> str:
+def answer(
+    verb: str, arguments: Document, settings: Settings, frame: DataFrame | None = None
+) -> str:
     """Answer a request with JSON. Our errors are returned, not raised."""
     try:
         if verb == "write":
@@ -79,10 +86,15 @@ def native_rows(spark: SparkSession, path: str, frame: str) -> DataFrame | None:
 
 def _load(arguments: Document, settings: Settings) -> Document:
     version, micros = arguments.get("version"), arguments.get("micros")
-    moment = None if micros is None else datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(micros))
+    if micros is None:
+        moment = None
+    else:
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(micros))
     word = None if version is None else str(version).strip()
     meant = int(word) if word and word.isdigit() else word
-    return described(Table.open(arguments["path"], version=meant, timestamp=moment, options=settings))
+    return described(
+        Table.open(arguments["path"], version=meant, timestamp=moment, options=settings)
+    )
 
 
 def _create(arguments: Document, settings: Settings) -> Document:
@@ -106,7 +118,9 @@ def _stage(arguments: Document, settings: Settings) -> Document:
 
 
 def _write(frame: DataFrame, arguments: Document, settings: Settings) -> Document:
-    options = SourceOptions.parse({**{key: str(value) for key, value in settings.items()}, **arguments["options"]})
+    options = SourceOptions.parse(
+        {**{key: str(value) for key, value in settings.items()}, **arguments["options"]}
+    )
     plan = plan_source_write(options, frame.schema, overwrite=bool(arguments["overwrite"]))
     return {"version": run_write(frame, plan, {**settings, **options.settings})}
 
@@ -139,17 +153,25 @@ def _partitions(arguments: Document, settings: Settings) -> Document:
     types = [table.schema.field(name).type for name in names]
     # Another engine may spell a value otherwise: Spark is sent one text for one value.
     values = {
-        tuple(_plain_text(dict(row or []).get(name), kind) for name, kind in zip(stored, types, strict=True))
+        tuple(
+            _plain_text(dict(row or []).get(name), kind)
+            for name, kind in zip(stored, types, strict=True)
+        )
         for row in table.files()["partition_values"].to_pylist()
     }
     return {
-        "partitions": [list(value) for value in sorted(values, key=lambda v: [(x is not None, x or "") for x in v])]
+        "partitions": [
+            list(value)
+            for value in sorted(values, key=lambda v: [(x is not None, x or "") for x in v])
+        ]
     }
 
 
 def _plain_text(text: str | None, kind: pa.DataType) -> str | None:
     value = None if text is None else decode_value(text, kind)
-    return text if value is None else encode_value(pa.scalar(value, kind))
+    if value is None:
+        return text
+    return encode_value(pa.scalar(value, kind))
 
 
 def _drop_partitions(arguments: Document, settings: Settings) -> Document:
@@ -188,7 +210,9 @@ def _alter_columns(table: Table, changes: list[Document]) -> None:
     """Apply the column changes of a statement in one version."""
     for change in changes:
         name = ".".join(change["column"])
-        if change["change"] == "AddColumn" and (change["position"] or change["default"] or not change["nullable"]):
+        if change["change"] == "AddColumn" and (
+            change["position"] or change["default"] or not change["nullable"]
+        ):
             raise UnsupportedError(
                 f"Column {name!r} can only be added at the end, without NOT NULL and DEFAULT.",
                 hint=f"Write ALTER TABLE t ADD COLUMNS ({name} {_type(change).simpleString()}); Table.alter has the rest.",
@@ -199,7 +223,11 @@ def _alter_columns(table: Table, changes: list[Document]) -> None:
     if len(changes) == 1:
         _COLUMN_CHANGES[changes[0]["change"]](table, names[0], changes[0])
     elif kinds == {"AddColumn"}:
-        comments = {name: change["comment"] for name, change in zip(names, changes, strict=True) if change["comment"]}
+        comments = {
+            name: change["comment"]
+            for name, change in zip(names, changes, strict=True)
+            if change["comment"]
+        }
         types = [_column_type(change) for change in changes]
         table.alter.add_columns(dict(zip(names, types, strict=True)), comments=comments)
     elif kinds == {"DeleteColumn"}:
@@ -213,9 +241,15 @@ def _column_type(change: Document) -> pa.DataType | str:
     """Return the new type of a column. A simple one is given by name, which can be more precise
     than Arrow's: VARCHAR(5).
     """
-    arrow = arrow_schema(StructType([StructField(".".join(change["column"]), _type(change))])).field(0).type
+    arrow = (
+        arrow_schema(StructType([StructField(".".join(change["column"]), _type(change))]))
+        .field(0)
+        .type
+    )
     named = json.loads(change["type"])
-    return named if isinstance(named, str) else arrow
+    if isinstance(named, str):
+        return named
+    return arrow
 
 
 _COLUMN_CHANGES: Mapping[str, Callable[[Table, str, Document], object]] = {
@@ -224,20 +258,32 @@ _COLUMN_CHANGES: Mapping[str, Callable[[Table, str, Document], object]] = {
     ),
     "RenameColumn": lambda table, name, change: table.alter.rename_column(name, change["name"]),
     "DeleteColumn": lambda table, name, _: table.alter.drop_column(name),
-    "UpdateColumnType": lambda table, name, change: table.alter.widen_column(name, _column_type(change)),
-    "UpdateColumnComment": lambda table, name, change: table.alter.set_comment(name, change["comment"]),
-    "UpdateColumnNullability": lambda table, name, change: table.alter.set_nullable(name, change["nullable"]),
+    "UpdateColumnType": lambda table, name, change: table.alter.widen_column(
+        name, _column_type(change)
+    ),
+    "UpdateColumnComment": lambda table, name, change: table.alter.set_comment(
+        name, change["comment"]
+    ),
+    "UpdateColumnNullability": lambda table, name, change: table.alter.set_nullable(
+        name, change["nullable"]
+    ),
 }
 
 
 def _type(change: Document) -> DataType:
     return StructType.fromJson(
-        {"fields": [{"name": "x", "type": json.loads(change["type"]), "nullable": True, "metadata": {}}]}
+        {
+            "fields": [
+                {"name": "x", "type": json.loads(change["type"]), "nullable": True, "metadata": {}}
+            ]
+        }
     )[0].dataType
 
 
 def _alter_properties(table: Table, changes: list[Document]) -> None:
-    given = {change["key"]: change["value"] for change in changes if change["change"] == "SetProperty"}
+    given = {
+        change["key"]: change["value"] for change in changes if change["change"] == "SetProperty"
+    }
     gone = [change["key"] for change in changes if change["change"] == "RemoveProperty"]
     if "location" in given:
         raise UnsupportedError(
@@ -269,6 +315,8 @@ _VERBS: Mapping[str, Callable[[Document, Settings], Document]] = {
 }
 
 
-def session_answer(spark: SparkSession, verb: str, arguments: Document, frame: DataFrame | None) -> str:
+def session_answer(
+    spark: SparkSession, verb: str, arguments: Document, frame: DataFrame | None
+) -> str:
     """Answer a request under the settings of a session."""
     return answer(verb, arguments, session_settings(spark), frame)

@@ -1,6 +1,8 @@
-"""What differs between the versions of PySpark that the package runs on; no other Python module asks for the version.
+"""What differs between the versions of PySpark that the package runs on; no other Python module
+asks for the version.
 
-`spark/java/SparkApi.java` and the folders `spark/java/since_*` do the same for the classes in the driver.
+`spark/java/SparkApi.java` and the folders `spark/java/since_*` do the same for the classes in the
+driver.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ SPARK = minor_version(pyspark.__version__)
 """The version of the PySpark that is installed."""
 OLDEST, NEWEST = (4, 0), (4, 3)
 """The versions that the tests run on."""
-JAVA = (17, 21) if SPARK < (4, 2) else (17, 21, 25)  # the Hadoop of 4.0 and 4.1 does not start on Java 25
+JAVA = (
+    (17, 21) if SPARK < (4, 2) else (17, 21, 25)
+)  # the Hadoop of 4.0 and 4.1 does not start on Java 25
 """Supported versions of Java."""
 
 if TYPE_CHECKING or SPARK >= (4, 2):
@@ -40,7 +44,8 @@ if TYPE_CHECKING or SPARK >= (4, 2):
         SupportsTriggerAvailableNow,
     )
 else:
-    # Spark 4.0 and 4.1 ask a stream only for its newest offset: they never call what takes or returns a limit.
+    # Spark 4.0 and 4.1 ask a stream only for its newest offset: they never call what takes or
+    # returns a limit.
 
     class ReadLimit:
         """How much one batch of a stream takes."""
@@ -88,7 +93,9 @@ else:
     from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 
     class DataSourceStreamArrowWriter(DataSourceStreamWriter, DataSourceArrowWriter):
-        """A stream writer that Spark 4.0 gives Arrow batches, as it gives them to a batch writer of this kind."""
+        """A stream writer that Spark 4.0 gives Arrow batches, as it gives them to a batch writer of
+        this kind.
+        """
 
 
 def to_arrow_schema(schema: StructType) -> pa.Schema:
@@ -109,10 +116,15 @@ def read_function(reader: DataSourceReader) -> Callable[[Iterator[pa.RecordBatch
 
 
 def pack_read(reader: DataSourceReader, schema: StructType) -> bytes:
-    """A planned read for the driver (`PlannedRead.java`): its function, then its partitions, each with its length."""
+    """A planned read for the driver (`PlannedRead.java`): its function, then its partitions, each
+    with its length.
+    """
     partitions: Sequence[InputPartition] = reader.partitions() or [InputPartition(None)]
     pickler: Any = CPickleSerializer()
-    pieces = [pickler.dumps((read_function(reader), schema)), *(pickler.dumps(one) for one in partitions)]
+    pieces = [
+        pickler.dumps((read_function(reader), schema)),
+        *(pickler.dumps(one) for one in partitions),
+    ]
     return b"".join(struct.pack(">i", len(piece)) + piece for piece in pieces)
 
 

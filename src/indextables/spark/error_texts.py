@@ -56,7 +56,7 @@ _UNTAG = re.compile(r"untag\(('[^']*'|name)\)")
 
 def in_sparks_words(error: IndexTablesError) -> str:
     """Return the message of an error with its hint, with Python's arguments in Spark's terms."""
-    return _translated(str(error))
+    return _translate(str(error))
 
 
 def error_document(error: IndexTablesError) -> str:
@@ -95,9 +95,10 @@ def plain_errors(function: Callable[P, T]) -> Callable[P, T]:
 def _make_plain(error: IndexTablesError) -> None:
     if not _is_sparks_process():
         return
-    # Spark's worker looks at this when it tells of the error, and ends after it: no other error is meant.
+    # Spark's worker looks at this when it tells of the error, and ends after it: no other error is
+    # meant.
     os.environ[_HIDE_TRACEBACK] = "1"
-    error.message, error.hint = _translated(error.message), _translated(error.hint)
+    error.message, error.hint = _translate(error.message), _translate(error.hint)
 
 
 def _is_sparks_process() -> bool:
@@ -106,12 +107,14 @@ def _is_sparks_process() -> bool:
     return str(getattr(main, "name", "")).startswith("pyspark.")
 
 
-def _translated(text: str) -> str:
+def _translate(text: str) -> str:
     for words, sparks in _WORDS.items():
         text = text.replace(words, sparks)
     text = _OPTION.sub(lambda match: f"SET spark.indextables.{match[1]} = {match[2].lower()}", text)
     text = _REPAIR.sub(lambda match: _repair(match[1]), text)
-    text = _SET.sub(lambda match: f"{_ALTER} SET TBLPROPERTIES ({match[1].replace(': ', ' = ')})", text)
+    text = _SET.sub(
+        lambda match: f"{_ALTER} SET TBLPROPERTIES ({match[1].replace(': ', ' = ')})", text
+    )
     text = _UNSET.sub(lambda match: f"{_ALTER} UNSET TBLPROPERTIES ({match[1]})", text)
     return _UNTAG.sub(lambda match: f"UNTAG INDEXTABLES 'path' {match[1]}", text)
 
@@ -121,4 +124,6 @@ _ALTER = "ALTER TABLE indextables.`path`"
 
 def _repair(place: str | None) -> str:
     statement = "REPAIR INDEXFILES TRANSACTION LOG 'path'"
-    return statement if place is None else f"{statement} AT LOCATION {place}"
+    if place is None:
+        return statement
+    return f"{statement} AT LOCATION {place}"

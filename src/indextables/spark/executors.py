@@ -1,8 +1,8 @@
 """Work on the executors of a cluster: caches are filled and described where tasks run.
 
-Spark has no call that reaches every executor. Each part of a job names the executor, or the host, that should run it; Spark
-waits for it (`spark.locality.wait`) and then takes another. Each result says which executor it came from, so an executor
-that was missed is asked again.
+Spark has no call that reaches every executor. Each part of a job names the executor, or the host,
+that should run it; Spark waits for it (`spark.locality.wait`) and then takes another. Each result
+says which executor it came from, so an executor that was missed is asked again.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class Executor(Struct, frozen=True, order=True):
 
 
 def executors(spark: SparkSession) -> list[Executor]:
-    """Return the executors of a cluster, by id. None on one machine, where tasks share the driver's caches.
+    """Return the executors of a cluster, by id. None on one machine, where tasks share the driver's
+    caches.
 
     A client of Spark Connect cannot see them.
     """
@@ -54,9 +55,14 @@ def executors(spark: SparkSession) -> list[Executor]:
 
 
 def run_located(
-    spark: SparkSession, parts: Sequence[bytes], locations: Sequence[str], work: Callable[[bytes], R]
+    spark: SparkSession,
+    parts: Sequence[bytes],
+    locations: Sequence[str],
+    work: Callable[[bytes], R],
 ) -> list[R]:
-    """Run the work on each part in a task of its own, which Spark starts at the location of the part if it can."""
+    """Run the work on each part in a task of its own, which Spark starts at the location of the
+    part if it can.
+    """
 
     def run(rows: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
         for number, part in rows:
@@ -79,7 +85,9 @@ def run_located(
 def run_on_executors(
     spark: SparkSession, chosen: Sequence[Executor], work: Callable[[list[Sample]], R]
 ) -> list[tuple[Executor, R]]:
-    """Run work once on each executor, with the metrics of all its Python processes; an executor that is gone is left out."""
+    """Run work once on each executor, with the metrics of all its Python processes; an executor
+    that is gone is left out.
+    """
 
     def here(_: bytes) -> tuple[tuple[str, str], R]:
         return (socket.gethostname(), os.environ.get(FOLDERS, "")), work(executor_samples())
@@ -87,7 +95,9 @@ def run_on_executors(
     found: dict[tuple[str, str], tuple[Executor, R]] = {}
     pending = list(chosen)
     for _ in range(_ROUNDS):
-        results = run_located(spark, [b""] * len(pending), [each.location for each in pending], here)
+        results = run_located(
+            spark, [b""] * len(pending), [each.location for each in pending], here
+        )
         missed = []
         for executor, (place, result) in zip(pending, results, strict=True):
             if place in found:
@@ -98,18 +108,25 @@ def run_on_executors(
         if not pending:
             break
     if pending:
-        logger.warning("No task ran on the executors %s: they are busy or gone.", ", ".join(e.id for e in pending))
+        logger.warning(
+            "No task ran on the executors %s: they are busy or gone.",
+            ", ".join(e.id for e in pending),
+        )
     return sorted(found.values(), key=lambda each: each[0])
 
 
 def choose_locations(paths: Sequence[str], chosen: Sequence[Executor]) -> list[str]:
-    """Return where each split should be read: always at the same host, or executor if there is one host only.
+    """Return where each split should be read: always at the same host, or executor if there is one
+    host only.
 
-    The choice depends on the path and on the hosts alone (rendezvous hashing), so a host that comes or goes moves only the
-    splits that it has.
+    The choice depends on the path and on the hosts alone (rendezvous hashing), so a host that comes
+    or goes moves only the splits that it has.
     """
     hosts = sorted({executor.host for executor in chosen})
-    places = hosts if len(hosts) > 1 else [executor.location for executor in chosen]
+    if len(hosts) > 1:
+        places = hosts
+    else:
+        places = [executor.location for executor in chosen]
     return [max(places, key=lambda place: _weight(path, place)) for path in paths]
 
 

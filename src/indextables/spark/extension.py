@@ -1,10 +1,13 @@
-"""The extension in a session: our statements and search operators in its SQL, and reads that this process plans.
+"""The extension in a session: our statements and search operators in its SQL, and reads that this
+process plans.
 
-Our statements run in this process, the one that started Spark's driver, so that they see its caches and its background
-jobs, and so that the large ones can put Spark's workers to work. They do so over Spark Connect too, where the server
-does not have the extension. A read is planned here in the form in which Spark keeps what a planner process says.
+Our statements run in this process, the one that started Spark's driver, so that they see its caches
+and its background jobs, and so that the large ones can put Spark's workers to work. They do so over
+Spark Connect too, where the server does not have the extension. A read is planned here in the form
+in which Spark keeps what a planner process says.
 
-Search operators in anybody's SQL are rewritten as function calls, which every SQL parser understands:
+Search operators in anybody's SQL are rewritten as function calls, which every SQL parser
+understands:
 
     message TEXTSEARCH 'a AND b'    textsearch(message , 'a AND b')
     level FIELDMATCH 'ERROR'        fieldmatch(level , 'ERROR')
@@ -13,9 +16,9 @@ Search operators in anybody's SQL are rewritten as function calls, which every S
     * FIELDMATCH 'a'                fieldmatchall(  'a')
     _indexall indexquery 'a'        indexqueryall(  'a')
 
-This is a lexer's work, never a regular expression's: whatever stands in a string, a comment, a hint or backquotes is
-left as it is, and so is every character outside of a rewritten operator, comments and line ends between its parts
-included.
+This is a lexer's work, never a regular expression's: whatever stands in a string, a comment, a hint
+or backquotes is left as it is, and so is every character outside of a rewritten operator, comments
+and line ends between its parts included.
 
 An operator is a bare word (in any case) with a column before it and a text after it. A column is a name in parts
 (`t.a`, `` `a b`.c ``) that is not itself the end of something longer (`x:a`, `x::a`, `f(x).a`) and no keyword; `*` counts
@@ -47,7 +50,13 @@ from pyspark.sql.types import StructType
 
 from indextables.commands import Command, Session, TableName, parse
 from indextables.commands.statement import R, TableReference
-from indextables.errors import IndexTablesError, InvalidInputError, UnsupportedError, nearest, show_value
+from indextables.errors import (
+    IndexTablesError,
+    InvalidInputError,
+    UnsupportedError,
+    nearest,
+    show_value,
+)
 from indextables.metrics import Sample
 from indextables.model.predicate import Predicate
 from indextables.model.predicate.tokens import (
@@ -91,7 +100,11 @@ from indextables.spark.source.reader import TableReader
 
 OPERATORS = {"TEXTSEARCH": "textsearch", "FIELDMATCH": "fieldmatch", "INDEXQUERY": "indexquery"}
 """The operators and their functions."""
-EVERYWHERE = {"TEXTSEARCH": "indexqueryall", "FIELDMATCH": "fieldmatchall", "INDEXQUERY": "indexqueryall"}
+EVERYWHERE = {
+    "TEXTSEARCH": "indexqueryall",
+    "FIELDMATCH": "fieldmatchall",
+    "INDEXQUERY": "indexqueryall",
+}
 """Their functions without a column: words of text columns, or whole values of the others."""
 _EVERY_COLUMN = "_INDEXALL"
 _BEFORE_AN_EXPRESSION = frozenset(
@@ -115,7 +128,9 @@ class _Word:
 
     @property
     def upper(self) -> str:
-        return self.text.upper() if self.kind == "word" and self.text.isascii() else ""
+        if self.kind == "word" and self.text.isascii():
+            return self.text.upper()
+        return ""
 
     def is_sign(self, signs: str | frozenset[str]) -> bool:
         return self.kind == "sign" and self.text in signs
@@ -145,7 +160,10 @@ def _edits(words: list[_Word]) -> Iterator[_Edit]:
     """Return the edits from left to right."""
     for index, operator in enumerate(words):
         function = OPERATORS.get(operator.upper)
-        end = _text_end(words, index + 1) if function and index else None
+        if function and index:
+            end = _text_end(words, index + 1)
+        else:
+            end = None
         if end is None:
             continue
         last = words[index - 1]
@@ -175,8 +193,14 @@ def wrong_operand(sql: str, why: str) -> str | None:
         everywhere, first = _is_every_column(words, index - 1), _column_start(words, index - 1)
         if stopped[1] not in (operator.text, operand.text) or not (everywhere or first is not None):
             continue
-        column = "*" if everywhere or first is None else sql[words[first].start : words[index - 1].end]
-        call = f"{EVERYWHERE[operator.upper]}(" if column == "*" else f"{function}({column}, "
+        if everywhere or first is None:
+            column = "*"
+        else:
+            column = sql[words[first].start : words[index - 1].end]
+        if column == "*":
+            call = f"{EVERYWHERE[operator.upper]}("
+        else:
+            call = f"{function}({column}, "
         return (
             f"{operator.text} needs a text in quotes on its right, and there is {show_value(operand.text)}. "
             f"Write {column} {operator.text} 'words'; for a text that is computed: {call}concat('wo', 'rds')). "
@@ -190,7 +214,8 @@ _ALIKE = 0.8
 
 
 def correct_operator(sql: str, why: str) -> str | None:
-    """Return what to write instead of SQL that Spark has refused, if it stopped at a misspelt operator.
+    """Return what to write instead of SQL that Spark has refused, if it stopped at a misspelt
+    operator.
 
     Args:
         sql: The statement or expression, as the caller wrote it.
@@ -204,9 +229,15 @@ def correct_operator(sql: str, why: str) -> str | None:
             operator = _find_meant_operator(spelt)
             end = _text_end(words, index + length)
             everywhere, first = _is_every_column(words, index - 1), _column_start(words, index - 1)
-            if operator is None or end is None or not (everywhere or first is not None) or stopped is None:
+            if (
+                operator is None
+                or end is None
+                or not (everywhere or first is not None)
+                or stopped is None
+            ):
                 continue
-            # Spark's parser stops at the word, or at the text (shown as '') or parameter if the word can be an alias.
+            # Spark's parser stops at the word, or at the text (shown as '') or parameter if the
+            # word can be an alias.
             if stopped[1] not in (*[word.text for word in spelt], "", words[index + length].text):
                 continue
             written = sql[spelt[0].start : spelt[-1].end]
@@ -240,7 +271,9 @@ def _text_end(words: list[_Word], index: int) -> int | None:
     if index < len(words) and words[index].is_sign("?"):
         return words[index].end
     named = index + 1 < len(words) and words[index].is_sign(":") and words[index + 1].kind == "word"
-    return words[index + 1].end if named else None
+    if named:
+        return words[index + 1].end
+    return None
 
 
 def _column_start(words: list[_Word], last: int) -> int | None:
@@ -252,7 +285,9 @@ def _column_start(words: list[_Word], last: int) -> int | None:
         first -= 2
     if first > 0 and words[first - 1].is_sign(_JOINS_TO_THE_LEFT):
         return None
-    return None if first == last and words[first].upper in _BEFORE_AN_EXPRESSION else first
+    if first == last and words[first].upper in _BEFORE_AN_EXPRESSION:
+        return None
+    return first
 
 
 def _is_name(word: _Word) -> bool:
@@ -296,7 +331,9 @@ def _piece(sql: str, at: int) -> tuple[str, int | None]:
         return "quoted", identifier_end(sql, at)
     if letter == "$":
         end = dollar_string_end(sql, at)
-        return ("sign", at + 1) if end == at else ("string", end)
+        if end == at:
+            return ("sign", at + 1)
+        return ("string", end)
     end = word_end(sql, at)
     if end == at:
         return "sign", at + 1
@@ -344,7 +381,10 @@ def read_rows(schema_json: str, options: Mapping[str, str]) -> bytes:
 
 def _key(schema_json: str, options: Mapping[str, str]) -> tuple[str, ...]:
     pairs = sorted(options.items())
-    return (schema_json, *(text for key, value in pairs if key != "thorough" for text in (key, value)))
+    return (
+        schema_json,
+        *(text for key, value in pairs if key != "thorough" for text in (key, value)),
+    )
 
 
 def _reader(schema_json: str, options: Mapping[str, str]) -> TableReader:
@@ -354,7 +394,9 @@ def _reader(schema_json: str, options: Mapping[str, str]) -> TableReader:
 
 
 def plan_read(schema_json: str, options: Mapping[str, str]) -> bytes | None:
-    """Return what the tasks of a read do; None if it cannot be planned: Spark then asks a process of its own."""
+    """Return what the tasks of a read do; None if it cannot be planned: Spark then asks a process
+    of its own.
+    """
     schema = StructType.fromJson(json.loads(schema_json))
     try:
         return pack_read(DefaultSource(dict(options)).reader(schema), schema)
@@ -422,7 +464,10 @@ class SparkStatements(Session):
 
     def on_every_executor(self, work: Callable[[list[Sample]], R]) -> list[tuple[str, str, R]]:
         chosen = executors(self._spark)
-        found = run_on_executors(self._spark, chosen, work) if chosen else []
+        if chosen:
+            found = run_on_executors(self._spark, chosen, work)
+        else:
+            found = []
         there = [(executor.id, executor.host, result) for executor, result in found]
         return [*super().on_every_executor(work), *there]
 
@@ -462,7 +507,9 @@ def path_of(spark: SparkSession, name: TableName) -> str:
         cause = error.java_exception.getCause() or error.java_exception
         reason = str(cause.getMessage()).splitlines()[0]
         hint = "Give the table's path in quotes."
-        raise InvalidInputError(f"{name} cannot be used here: {reason}", hint=hint, name=".".join(name.parts)) from None
+        raise InvalidInputError(
+            f"{name} cannot be used here: {reason}", hint=hint, name=".".join(name.parts)
+        ) from None
 
 
 def path_in_schema(spark: SparkSession, name: TableName) -> str:
@@ -476,7 +523,9 @@ def path_in_schema(spark: SparkSession, name: TableName) -> str:
     if path is not None:
         return path
     hint = "Give the table's path in quotes."
-    raise InvalidInputError(f"{name} cannot be used here: {reason}", hint=hint, name=".".join(name.parts))
+    raise InvalidInputError(
+        f"{name} cannot be used here: {reason}", hint=hint, name=".".join(name.parts)
+    )
 
 
 def answer_or_error(answer: Callable[[], Any]) -> Any:
@@ -497,19 +546,27 @@ def answer_or_error(answer: Callable[[], Any]) -> Any:
 def native_frame(spark: SparkSession, path: str, frame: str) -> Any:
     """Return the rows of a version as the driver's DataFrame of Spark's own scan."""
     rows = native_rows(spark, path, frame)
-    return None if rows is None else rows._jdf
+    if rows is None:
+        return None
+    return rows._jdf
 
 
 def change_of_rows(spark: SparkSession, request: RowChangeCall, plan: Any) -> str:
     """Carry out a DELETE, UPDATE or MERGE INTO and return its report as JSON."""
     report = change_rows(spark, request.path, request.name, plan)
     return json.dumps(
-        {"updated": report.updated_rows, "deleted": report.deleted_rows, "inserted": report.inserted_rows}
+        {
+            "updated": report.updated_rows,
+            "deleted": report.deleted_rows,
+            "inserted": report.inserted_rows,
+        }
     )
 
 
 def correct(sql: str, reason: str) -> str | None:
-    """Return what to write instead of SQL that Spark refuses for a reason; None if there is nothing to say."""
+    """Return what to write instead of SQL that Spark refuses for a reason; None if there is nothing
+    to say.
+    """
     try:
         if parse(sql) is not None:
             return ""
@@ -527,10 +584,15 @@ def serve_driver() -> None:
     driver ends.
     """
     gateway: Any = launch_gateway()  # type: ignore[no-untyped-call]  # PySpark gives it no types
-    running = gateway.jvm.JavaSparkContext.fromSparkContext(gateway.jvm.org.apache.spark.SparkContext.getOrCreate())
+    running = gateway.jvm.JavaSparkContext.fromSparkContext(
+        gateway.jvm.org.apache.spark.SparkContext.getOrCreate()
+    )
     context = SparkContext(gateway=gateway, jsc=running, conf=SparkConf(_jconf=running.getConf()))
     default = gateway.jvm.org.apache.spark.sql.classic.SparkSession.getDefaultSession()
-    session = default.get() if default.isDefined() else gateway.jvm.SparkSession.builder().getOrCreate()
+    if default.isDefined():
+        session = default.get()
+    else:
+        session = gateway.jvm.SparkSession.builder().getOrCreate()
     install(SparkSession(context, session))
     sys.stdin.buffer.read()  # until the driver closes its end
 
@@ -539,7 +601,9 @@ class StatementDriver:
     """Python's end of the extension: the driver calls it with a session and a request."""
 
     def apply(self, subject: Any, text: str) -> Any:
-        """Answer a request: bytes, a text or a DataFrame of the driver; an error is a document or a Java exception."""
+        """Answer a request: bytes, a text or a DataFrame of the driver; an error is a document or a
+        Java exception.
+        """
         request = parse_request(text)
         if isinstance(request, ReadPlan):
             return plan_read(request.schema, request.options)
@@ -561,7 +625,9 @@ class StatementDriver:
             return change_of_rows(_session_of(subject._1()), request, subject._2())
         if isinstance(request, CatalogCall) and request.verb == "write":
             spark = _session_of(subject._1())
-            return session_answer(spark, request.verb, request.arguments, ClassicDataFrame(subject._2(), spark))
+            return session_answer(
+                spark, request.verb, request.arguments, ClassicDataFrame(subject._2(), spark)
+            )
         spark = _session_of(subject)
         if isinstance(request, CatalogCall):
             return session_answer(spark, request.verb, request.arguments, None)
@@ -594,7 +660,10 @@ _OUR_NAMES = re.compile(rf"`({_FUNCTIONS})`|\bindextables\b")
 
 
 def sql(
-    spark: SparkSession, statement: str, args: Mapping[str, Any] | Sequence[Any] | None = None, **kwargs: Any
+    spark: SparkSession,
+    statement: str,
+    args: Mapping[str, Any] | Sequence[Any] | None = None,
+    **kwargs: Any,
 ) -> DataFrame:
     """Run SQL in a session of any kind, statements of IndexTables included.
 
@@ -621,7 +690,11 @@ def sql(
 
 
 def _client_sql(
-    spark: SparkSession, plain: Callable[..., DataFrame], statement: str, args: Any = None, **kwargs: Any
+    spark: SparkSession,
+    plain: Callable[..., DataFrame],
+    statement: str,
+    args: Any = None,
+    **kwargs: Any,
 ) -> DataFrame:
     """Run a statement of ours in this process, any other by `plain`, the session's own method."""
     if parse(statement) is not None:
@@ -687,8 +760,9 @@ _contexts_with_driver: WeakSet[SparkContext] = WeakSet()
 def install(spark: SparkSession) -> None:
     """Install the statements and search operators in a session; repeated calls do nothing.
 
-    Sessions that are made from it afterwards (`spark.newSession()`) have them too. Over Spark Connect,
-    if the server lacks the extension, statements run in this process and the operators are refused.
+    Sessions that are made from it afterwards (`spark.newSession()`) have them too. Over Spark
+    Connect, if the server lacks the extension, statements run in this process and the operators are
+    refused.
 
     Args:
         spark: The session.
@@ -719,8 +793,8 @@ JVM_EXTENSION = "io.indextables.extensions.IndexTablesSparkExtensions"
 
 
 def _answer_other_extension(spark: SparkSession) -> None:
-    """Say what to write instead of IndexTables for the JVM's class, which Spark has only warned of that it cannot be
-    found.
+    """Say what to write instead of IndexTables for the JVM's class, which Spark has only warned of
+    that it cannot be found.
     """
     if JVM_EXTENSION in str(spark.conf.get("spark.sql.extensions", "") or ""):
         logger.warning(

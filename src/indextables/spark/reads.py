@@ -1,21 +1,26 @@
-"""Reading a table as a DataFrame: Spark's own scan where Spark can open the files, the data source elsewhere.
+"""Reading a table as a DataFrame: Spark's own scan where Spark can open the files, the data source
+elsewhere.
 
-The splits of a snapshot are Parquet files, so Spark reads them with its own vectorised reader (the native scan). It is
-given the file list as one byte array, for the `SnapshotFileIndex` in the driver (`java/SnapshotFileIndex.java`).
+The splits of a snapshot are Parquet files, so Spark reads them with its own vectorised reader (the
+native scan). It is given the file list as one byte array, for the `SnapshotFileIndex` in the driver
+(`java/SnapshotFileIndex.java`).
 
-One call hands over everything: 100,000 files in a fraction of a second, where a call per file would take minutes. Layout,
-little-endian: the number of partitions; a column per partition column with the value of each partition; then for each file
-the number of its partition, its path, its size, where its rows end, and its time; then the names of the columns that have
-bounds, and for each of them a column of lower and one of upper bounds; then for each file the number of its deletion
+One call hands over everything: 100,000 files in a fraction of a second, where a call per file would
+take minutes. Layout, little-endian: the number of partitions; a column per partition column with
+the value of each partition; then for each file the number of its partition, its path, its size,
+where its rows end, and its time; then the names of the columns that have bounds, and for each of
+them a column of lower and one of upper bounds; then for each file the number of its deletion
 vector, how many vectors there are, and of each its length and its Roaring bitmap.
 
-A column is a kind (`l` whole numbers, `d` doubles, `s` texts), its length, and the values (see `java/Column.java`).
-Values are in the units of Spark's own rows: days, microseconds, UTF-8 bytes. Spark does not check partition values again,
-so a value that cannot be read for certain is an error, never a null.
+A column is a kind (`l` whole numbers, `d` doubles, `s` texts), its length, and the values (see
+`java/Column.java`). Values are in the units of Spark's own rows: days, microseconds, UTF-8 bytes.
+Spark does not check partition values again, so a value that cannot be read for certain is an error,
+never a null.
 
-Without access to the driver (Spark Connect) the native scan is `spark.read.parquet` over the paths of the splits. Spark
-then takes the partition values from the folder names, so this way is open only where these say exactly what the log says;
-and it lists every path, which it does in a job of its own above a threshold that is raised here.
+Without access to the driver (Spark Connect) the native scan is `spark.read.parquet` over the paths
+of the splits. Spark then takes the partition values from the folder names, so this way is open only
+where these say exactly what the log says; and it lists every path, which it does in a job of its
+own above a threshold that is raised here.
 """
 
 from __future__ import annotations
@@ -60,7 +65,10 @@ _THREADS = 16
 
 
 def encode_file_list(
-    files: pa.Table, schema: pa.Schema, partition_columns: Sequence[str], vectors: Sequence[bytes | None]
+    files: pa.Table,
+    schema: pa.Schema,
+    partition_columns: Sequence[str],
+    vectors: Sequence[bytes | None],
 ) -> bytes:
     """Encode a file list with typed partition values, the bounds of the other columns, and the
     vector of each file.
@@ -75,14 +83,21 @@ def encode_file_list(
     owners, firsts = _partitions(values, files.num_rows)
     parts = [struct.pack("<i", len(firsts)), *(_column(v.take(firsts)) for v in values)]
     times = pc.fill_null(files["modification_time"], 0)
-    parts += [_column(c) for c in (owners, _flat(files["path"]), _flat(sizes), _row_ends(files), _flat(times))]
+    parts += [
+        _column(c)
+        for c in (owners, _flat(files["path"]), _flat(sizes), _row_ends(files), _flat(times))
+    ]
     bounds = _bounds(schema, partition_columns, ranges)
     parts.append(_column(pa.array([name for name, _, _ in bounds], pa.string())))
     for _, low, high in bounds:
         parts += [_column(low), _column(high)]
     bitmaps = [bitmap for bitmap in vectors if bitmap is not None]
     numbers = iter(range(len(bitmaps)))
-    parts.append(_column(pa.array([None if bitmap is None else next(numbers) for bitmap in vectors], pa.int32())))
+    parts.append(
+        _column(
+            pa.array([None if bitmap is None else next(numbers) for bitmap in vectors], pa.int32())
+        )
+    )
     parts.append(struct.pack("<i", len(bitmaps)))
     for bitmap in bitmaps:
         parts += [struct.pack("<i", len(bitmap)), bitmap]
@@ -97,9 +112,13 @@ def _bitmaps(table: Table, files: pa.Table) -> list[bytes | None]:
 
     def bitmap(deletion: tuple[str | None, int | None]) -> bytes | None:
         vector, records = deletion
-        return None if vector is None else encode_rows(load_vector(store, vector, records=records))
+        if vector is None:
+            return None
+        return encode_rows(load_vector(store, vector, records=records))
 
-    deletions = zip(files["deletion_vector"].to_pylist(), files["deleted_records"].to_pylist(), strict=True)
+    deletions = zip(
+        files["deletion_vector"].to_pylist(), files["deleted_records"].to_pylist(), strict=True
+    )
     return list(SPLITS.each(bitmap, deletions, parallelism=_THREADS))
 
 
@@ -120,9 +139,7 @@ def _partition_values(files: pa.Table, field: pa.Field, ranges: FileRanges) -> p
     if unreadable.any():
         row = files.slice(int(np.argmax(unreadable)), 1).to_pylist()[0]
         value = dict(row["partition_values"] or []).get(field.name)
-        message = (
-            f"{row['path']} has the value {value!r} for partition column {field.name!r}, which is no {field.type}."
-        )
+        message = f"{row['path']} has the value {value!r} for partition column {field.name!r}, which is no {field.type}."
         raise CorruptTableError(message, path=row["path"], column=field.name)
     return bounds.low
 
@@ -148,14 +165,18 @@ def _bounds(
         if field.name in partition_columns or not is_partitionable(field.type):
             continue
         interval = ranges.range_of(Column((field.name,), field.type), nulls=False)
-        if interval.low.null_count < len(interval.low) or interval.high.null_count < len(interval.high):
+        if interval.low.null_count < len(interval.low) or interval.high.null_count < len(
+            interval.high
+        ):
             bounds.append((field.name, interval.low, interval.high))
     return bounds
 
 
 def _flat(column: pa.ChunkedArray) -> pa.Array:
     combined = column.combine_chunks()
-    return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)
+    if isinstance(combined, pa.Array):
+        return combined
+    return pa.concat_arrays(combined.chunks)
 
 
 def _column(values: pa.Array) -> bytes:
@@ -175,7 +196,10 @@ def _texts(values: pa.Array) -> bytes:
     filled = pc.fill_null(values, "")
     lengths = pc.binary_length(filled).to_numpy().astype("<i4")
     lengths[pc.is_null(values).to_numpy(zero_copy_only=False)] = -1
-    text = pc.binary_join(pa.ListArray.from_arrays([0, len(filled)], filled), "")[0].as_py() if len(filled) else ""
+    if len(filled):
+        text = pc.binary_join(pa.ListArray.from_arrays([0, len(filled)], filled), "")[0].as_py()
+    else:
+        text = ""
     return b"".join([b"s", struct.pack("<i", len(values)), lengths.tobytes(), text.encode()])
 
 
@@ -192,7 +216,9 @@ def has_file_system(spark: SparkSession, url: str) -> bool:
     return bool(java_classes(spark).call("NativeScan", "canRead", spark._jsparkSession, url))
 
 
-def native_scan(spark: SparkSession, table: Table, files: pa.Table, source: Mapping[str, str]) -> DataFrame:
+def native_scan(
+    spark: SparkSession, table: Table, files: pa.Table, source: Mapping[str, str]
+) -> DataFrame:
     """Return a DataFrame over files of a table's snapshot, planned from the log without listing.
 
     `source` are the options with which the data source reads the same files, for queries with
@@ -222,10 +248,10 @@ def in_order(frame: DataFrame, schema: StructType) -> DataFrame:
     """
     if frame.columns == schema.names:
         return frame
-    return frame.select(*[_selected(frame, field) for field in schema])
+    return frame.select(*[_select_field(frame, field) for field in schema])
 
 
-def _selected(frame: DataFrame, field: StructField) -> SparkColumn:
+def _select_field(frame: DataFrame, field: StructField) -> SparkColumn:
     if isinstance(field.dataType, NullType):
         return f.lit(None).alias(field.name)
     return frame[quoted(field.name)]
@@ -250,7 +276,8 @@ def can_list_paths(table: Table) -> bool:
         return True
     files = table.files().select(["path", "partition_values"])
     return all(
-        _is_told_by_folder(row["path"], dict(row["partition_values"] or []), columns) for row in files.to_pylist()
+        _is_told_by_folder(row["path"], dict(row["partition_values"] or []), columns)
+        for row in files.to_pylist()
     )
 
 
@@ -267,7 +294,8 @@ def scan_paths(spark: SparkSession, table: Table, files: pa.Table) -> DataFrame:
     if not paths:
         return spark.createDataFrame([], schema)
     if len(paths) > int(spark.conf.get(_LISTING_THRESHOLD) or 0):
-        # A Connect session plans anew at each use of the DataFrame, so the threshold has to stay raised.
+        # A Connect session plans anew at each use of the DataFrame, so the threshold has to stay
+        # raised.
         spark.conf.set(_LISTING_THRESHOLD, str(len(paths)))
     reader = spark.read.schema(stored).option("basePath", table.path).options(**OWN_WAYS)
     return in_order(reader.parquet(*paths), schema)
@@ -299,12 +327,15 @@ def table(
     Example:
         its.table(spark, "/data/logs", version=12).count()
     """
-    opened_table = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
+    opened_table = Table.open(
+        path, version=version, timestamp=timestamp, options=with_session(spark, options)
+    )
     engine, reason = engine_of(spark, opened_table)
     if engine == "arrow":
         logger.info("%s is read through the data source: %s", opened_table.path, reason)
         return through_source(spark, opened_table, options)
-    # Spark reads the splits by the names that these have; what people call the columns is laid over it.
+    # Spark reads the splits by the names that these have; what people call the columns is laid over
+    # it.
     view = Table(opened_table.handle.physical_view())
     files = view.files()
     # Where Spark is told paths alone it is not told which rows are deleted.
@@ -313,7 +344,9 @@ def table(
     if pc.all(ours).as_py() is False:
         rest = "foreign" if has_jvm(spark) else "foreign or changed"
         rows = rows.unionByName(through_source(spark, view, options, only=rest))
-    return rows if view is opened_table else with_names(rows, readable(opened_table.metadata.schema_string))
+    if view is opened_table:
+        return rows
+    return with_names(rows, readable(opened_table.metadata.schema_string))
 
 
 def with_names(rows: DataFrame, schema: StructType) -> DataFrame:
@@ -333,7 +366,9 @@ def engine_of(spark: SparkSession, table: Table) -> tuple[str, str | None]:
     engine = table.settings.group(SparkReadSettings).engine
     reason = "read.engine is arrow" if engine == "arrow" else why_not_native(spark, table)
     if engine == "native" and reason:
-        raise UnsupportedError(f"Spark cannot read {table.path} itself: {reason}.", hint="Set read.engine to auto.")
+        raise UnsupportedError(
+            f"Spark cannot read {table.path} itself: {reason}.", hint="Set read.engine to auto."
+        )
     return ("arrow" if reason else "native"), reason
 
 
@@ -341,10 +376,16 @@ def why_not_native(spark: SparkSession, table: Table) -> str | None:
     """Return why Spark cannot read the table's files itself, or None."""
     kind = parse_location(table.path).kind
     if not has_jvm(spark):
-        return None if kind == "local" and can_list_paths(table) else "this session has no access to Spark's driver"
+        if kind == "local" and can_list_paths(table):
+            return None
+        return "this session has no access to Spark's driver"
     if kind != "local" and _has_own_credentials(spark, table):
-        return "its credentials are settings of the table, which Spark's own file systems do not know"
-    return None if has_file_system(spark, table.path) else "it has no file system for this kind of URL"
+        return (
+            "its credentials are settings of the table, which Spark's own file systems do not know"
+        )
+    if has_file_system(spark, table.path):
+        return None
+    return "it has no file system for this kind of URL"
 
 
 def through_source(
@@ -368,13 +409,21 @@ def through_source(
     }
     source = source_options(spark, options, own)
     schema = ReadRequest.parse(SourceOptions.parse(source)).schema(table)
-    place = [StructField(PLACE, StructType(list(places)))] if places else []
+    if places:
+        place = [StructField(PLACE, StructType(list(places)))]
+    else:
+        place = []
     rows = source_frame(spark, table.path, StructType([*schema, *place]), source)
     return in_order(rows, StructType([*readable(table.metadata.schema_string), *place]))
 
 
 def _scan(
-    spark: SparkSession, table: Table, files: pa.Table, options: Mapping[str, object] | None, *, some: bool
+    spark: SparkSession,
+    table: Table,
+    files: pa.Table,
+    options: Mapping[str, object] | None,
+    *,
+    some: bool,
 ) -> DataFrame:
     if not has_jvm(spark):
         return scan_paths(spark, table, files)

@@ -1,4 +1,5 @@
-"""What the driver asks of this process, as JSON with a tag: `java/DriverRequest.java` has the same fields.
+"""What the driver asks of this process, as JSON with a tag: `java/DriverRequest.java` has the same
+fields.
 
 A new request is a struct here, a method of `DriverRequest` and a case in `StatementDriver`.
 """
@@ -39,7 +40,9 @@ class Correction(Request, frozen=True, tag="correction"):
 
 
 class Read(Request, frozen=True):
-    """A read through the data source: its columns as Spark's JSON, and its options with the session's settings."""
+    """A read through the data source: its columns as Spark's JSON, and its options with the
+    session's settings.
+    """
 
     schema: str
     options: dict[str, str]

@@ -37,7 +37,14 @@ from indextables.operations.table_write import abandon_write, plan_write
 from indextables.operations.write_request import WriteRequest
 from indextables.query.change_feed import CHANGE_TAG, UPDATED
 from indextables.spark.reads import native_scan, through_source, why_not_native, with_names
-from indextables.spark.row_plans import Clause, RowAction, RowPlan, check_columns, merge_plan, update_plan
+from indextables.spark.row_plans import (
+    Clause,
+    RowAction,
+    RowPlan,
+    check_columns,
+    merge_plan,
+    update_plan,
+)
 from indextables.spark.row_vectors import ACTION, FILE, ROW, RowsGone, kept, take_out
 from indextables.spark.schemas import arrow_schema, quoted, readable
 from indextables.spark.settings import has_jvm, session_of, with_session
@@ -76,7 +83,10 @@ class MergeTarget:
         knows row numbers.
         """
         table = Table.open(path, options=options)
-        reason = why_not_native(spark, table) if has_jvm(spark) else "this session has no access to Spark's driver"
+        if has_jvm(spark):
+            reason = why_not_native(spark, table)
+        else:
+            reason = "this session has no access to Spark's driver"
         if reason:
             raise UnsupportedError(
                 f"Spark cannot find the places of rows of {table.path}: {reason}.",
@@ -105,10 +115,14 @@ class MergeTarget:
         Spark's.
         """
         chosen = self.files if files is None else files
-        # Spark reads the splits by the names that these have; what people call the columns is laid over it.
+        # Spark reads the splits by the names that these have; what people call the columns is laid
+        # over it.
         view = Table(self.table.handle.physical_view())
         places = [f.col("_metadata.file_name").alias(FILE), f.col("_metadata.row_index").alias(ROW)]
-        ours = self._ours if files is None else parquet_splits(self.table, files)
+        if files is None:
+            ours = self._ours
+        else:
+            ours = parquet_splits(self.table, files)
         rows = native_scan(self.spark, view, chosen.filter(ours), {}).select("*", *places)
         theirs = chosen.filter(pc.invert(ours))
         if metadata and theirs.num_rows:
@@ -119,17 +133,29 @@ class MergeTarget:
         if metadata:
             rows = rows.select(*rows.columns, "_metadata")
         if theirs.num_rows:
-            only = "foreign" if files is None else json.dumps(theirs["path"].to_pylist())
-            foreign = through_source(self.spark, view, self.options, only=only, places=_PLACE_FIELDS)
+            if files is None:
+                only = "foreign"
+            else:
+                only = json.dumps(theirs["path"].to_pylist())
+            foreign = through_source(
+                self.spark, view, self.options, only=only, places=_PLACE_FIELDS
+            )
             foreign = foreign.select(*[quoted(name) for name in foreign.columns[:-1]], *places)
-            rows = foreign if len(theirs) == len(chosen) else rows.unionByName(foreign)
+            if len(theirs) == len(chosen):
+                rows = foreign
+            else:
+                rows = rows.unionByName(foreign)
         return with_names(rows, self.schema)
 
 
 def without_places(rows: DataFrame, places: DataFrame) -> DataFrame:
     """Return rows without those at some locations."""
     other = places.select(f.col(FILE).alias("__other_file"), f.col(ROW).alias("__other_row"))
-    return rows.join(other, (f.col(FILE) == f.col("__other_file")) & (f.col(ROW) == f.col("__other_row")), "left_anti")
+    return rows.join(
+        other,
+        (f.col(FILE) == f.col("__other_file")) & (f.col(ROW) == f.col("__other_row")),
+        "left_anti",
+    )
 
 
 def plan_rows(target: MergeTarget, plan: RowPlan) -> DataFrame:
@@ -155,15 +181,22 @@ def _delete_everything(target: MergeTarget) -> RowChangeReport:
         rows = target.rows().count()
     report = target.table.delete(where="true")
     deleted = report.deleted_rows if report.deleted_rows is not None else rows
-    return RowChangeReport(target.table.path, str(Operation.DELETE), 0, deleted or 0, 0, report.version)
+    return RowChangeReport(
+        target.table.path, str(Operation.DELETE), 0, deleted or 0, 0, report.version
+    )
 
 
 def update_rows(target: MergeTarget, plan: RowPlan) -> RowChangeReport:
     """Update columns of the rows that match the condition of an UPDATE, or of all."""
     rows = plan_rows(target, plan)
-    matching = rows if plan.condition is None else rows.filter(plan.condition)
+    if plan.condition is None:
+        matching = rows
+    else:
+        matching = rows.filter(plan.condition)
     with kept(matching.select(FILE, ROW, *plan.values)) as new:
-        gone = take_out(target.table, new.select(FILE, ROW, f.lit(0).alias(ACTION)), actions=1, may_repeat=False)
+        gone = take_out(
+            target.table, new.select(FILE, ROW, f.lit(0).alias(ACTION)), actions=1, may_repeat=False
+        )
         updated = NewRows(new.select(*[quoted(name) for name in target.schema.names]))
         return commit_rows(target, Operation.UPDATE, gone, updated, counts={"update": gone.rows})
 
@@ -195,26 +228,39 @@ class RowMerge:
         """Execute the merge."""
         self._check()
         # Read once: a source that answers differently a second time would lose rows or double them.
-        source = self.plan.source.withColumn(SOURCE, f.monotonically_increasing_id()).localCheckpoint()
+        source = self.plan.source.withColumn(
+            SOURCE, f.monotonically_increasing_id()
+        ).localCheckpoint()
         other = f.broadcast(source) if is_broadcast(source) else source
         pairs = plan_rows(self.target, self.plan).join(other, self.plan.on, "inner")
         pairs = pairs.select("*", action(self.matched).alias(ACTION))
-        # What is kept is all that is asked for later, so that the scan leaves out the columns that no clause takes.
+        # What is kept is all that is asked for later, so that the scan leaves out the columns that
+        # no clause takes.
         with ExitStack() as ended:
-            matches = ended.enter_context(kept(pairs.select(FILE, ROW, SOURCE, ACTION, *self._made(self.matched))))
+            matches = ended.enter_context(
+                kept(pairs.select(FILE, ROW, SOURCE, ACTION, *self._compute_columns(self.matched)))
+            )
             rest = None
             if self.not_matched_by_source:
-                others = without_places(plan_rows(self.target, self.plan), matches.select(FILE, ROW))
-                rest = ended.enter_context(kept(self._acted(others, self.not_matched_by_source)))
+                others = without_places(
+                    plan_rows(self.target, self.plan), matches.select(FILE, ROW)
+                )
+                rest = ended.enter_context(
+                    kept(self._select_acted(others, self.not_matched_by_source))
+                )
             return self._commit(source, matches, rest)
 
-    def _commit(self, source: DataFrame, matches: DataFrame, rest: DataFrame | None) -> RowChangeReport:
+    def _commit(
+        self, source: DataFrame, matches: DataFrame, rest: DataFrame | None
+    ) -> RowChangeReport:
         found = matches.filter(f.col(ACTION) >= 0).select(FILE, ROW, ACTION)
         if rest is not None:
             later = (f.col(ACTION) + len(self.matched)).alias(ACTION)
             found = found.unionByName(rest.select(FILE, ROW, later))
         actions = [*self.matched, *self.not_matched_by_source]
-        gone = take_out(self.target.table, found, actions=len(actions), may_repeat=self._only_deletes)
+        gone = take_out(
+            self.target.table, found, actions=len(actions), may_repeat=self._only_deletes
+        )
         self._check_once(gone.doubled)
         counts = {"update": 0, "delete": 0}
         for each, rows in zip(actions, gone.counts, strict=True):
@@ -228,7 +274,7 @@ class RowMerge:
         if self.not_matched:
             ids = matches.select(f.col(SOURCE).alias("__matched"))
             alone = source.join(ids, f.col(SOURCE) == f.col("__matched"), "left_anti")
-            inserted = self._new_rows(self._acted(alone, self.not_matched), self.not_matched)
+            inserted = self._new_rows(self._select_acted(alone, self.not_matched), self.not_matched)
         return commit_rows(
             self.target,
             Operation.MERGE_INTO,
@@ -239,11 +285,11 @@ class RowMerge:
             merge_schema=self.merge_schema,
         )
 
-    def _acted(self, rows: DataFrame, clauses: Sequence[RowAction]) -> DataFrame:
+    def _select_acted(self, rows: DataFrame, clauses: Sequence[RowAction]) -> DataFrame:
         """Return the rows of a clause with their locations, if they have any, and their new values."""
         places = [name for name in (FILE, ROW) if name in rows.columns]
         chosen = rows.select("*", action(clauses).alias(ACTION)).filter(f.col(ACTION) >= 0)
-        return chosen.select(*places, ACTION, *self._made(clauses))
+        return chosen.select(*places, ACTION, *self._compute_columns(clauses))
 
     def _check(self) -> None:
         if not (self.matched or self.not_matched or self.not_matched_by_source):
@@ -259,7 +305,11 @@ class RowMerge:
     @property
     def _only_deletes(self) -> bool:
         """Return whether several source rows may match one target row, which is then deleted once."""
-        return len(self.matched) == 1 and self.matched[0].kind == "delete" and self.matched[0].condition is None
+        return (
+            len(self.matched) == 1
+            and self.matched[0].kind == "delete"
+            and self.matched[0].condition is None
+        )
 
     def _check_once(self, doubled: int) -> None:
         if doubled and not self._only_deletes:
@@ -276,16 +326,23 @@ class RowMerge:
         made = [place for place, clause in enumerate(clauses) if clause.kind != "delete"]
         if not made:
             return None
-        return rows.filter(f.col(ACTION).isin(made)).select(*[quoted(name) for name in self.plan.schema.names])
+        return rows.filter(f.col(ACTION).isin(made)).select(
+            *[quoted(name) for name in self.plan.schema.names]
+        )
 
-    def _made(self, clauses: Sequence[RowAction]) -> list[Column]:
+    def _compute_columns(self, clauses: Sequence[RowAction]) -> list[Column]:
         """Return every column as the clauses compute it; empty if these only delete."""
-        makers = [(f.col(ACTION) == place, clause.values) for place, clause in enumerate(clauses) if clause.values]
+        makers = [
+            (f.col(ACTION) == place, clause.values)
+            for place, clause in enumerate(clauses)
+            if clause.values
+        ]
         if not makers:
             return []
         columns = []
         for place, name in enumerate(self.plan.schema.names):
-            # Only the values of the clause that a row takes are worked out: those of another may be an error.
+            # Only the values of the clause that a row takes are worked out: those of another may be
+            # an error.
             chosen = f.when(makers[0][0], makers[0][1][place])
             for condition, values in makers[1:]:
                 chosen = chosen.when(condition, values[place])
@@ -306,7 +363,9 @@ def is_broadcast(source: DataFrame) -> bool:
         return False
     rdd = source._jdf.queryExecution().logical().rdd().id()
     stored = [info for info in context.getRDDStorageInfo() if info.id() == rdd]
-    return bool(stored) and stored[0].memSize() + stored[0].diskSize() <= max(threshold, _BROADCAST_BYTES)
+    return bool(stored) and stored[0].memSize() + stored[0].diskSize() <= max(
+        threshold, _BROADCAST_BYTES
+    )
 
 
 def action(clauses: Sequence[RowAction]) -> Column:
@@ -323,7 +382,9 @@ def action(clauses: Sequence[RowAction]) -> Column:
 
 def _union(frames: Sequence[DataFrame | None]) -> DataFrame | None:
     some = [frame for frame in frames if frame is not None]
-    return reduce(DataFrame.unionByName, some) if some else None
+    if some:
+        return reduce(DataFrame.unionByName, some)
+    return None
 
 
 @dataclass(frozen=True)
@@ -351,7 +412,7 @@ def commit_rows(
     """
     table = target.table
     try:
-        plan, adds, inserted = _written(target, new, counts, merge_schema=merge_schema)
+        plan, adds, inserted = _write_rows(target, new, counts, merge_schema=merge_schema)
     except BaseException:
         gone.discard(table)
         raise
@@ -362,10 +423,13 @@ def commit_rows(
         store=store,
         vectors=gone.vectors,
         adds=adds,
-        # A row that comes in at the same time could have a key that is inserted here, or be one that the source lacks.
+        # A row that comes in at the same time could have a key that is inserted here, or be one
+        # that the source lacks.
         keys=Constant(True) if inserted or reads_all else None,
         metadata=None if plan is None else plan.new_metadata,
-        metrics={f"num{kind.capitalize()}dRecords": counts.get(kind, 0) for kind in ("update", "delete")}
+        metrics={
+            f"num{kind.capitalize()}dRecords": counts.get(kind, 0) for kind in ("update", "delete")
+        }
         | {"numInsertedRecords": inserted},
     )
     version = table.handle.commit(changes, changes.adds)
@@ -379,7 +443,7 @@ def commit_rows(
     )
 
 
-def _written(
+def _write_rows(
     target: MergeTarget, new: NewRows, counts: Mapping[str, int], *, merge_schema: bool
 ) -> tuple[RowWrite | None, list[AddAction], int]:
     """Write the new rows as splits that record which of these they hold, and return them with the
@@ -395,8 +459,11 @@ def _written(
     rows = [frame for frame, _ in frames if frame is not None]
     if not rows:
         return None, [], 0
-    # Planned once, for the columns of all: those that a merged schema adds belong to the one commit.
-    columns = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=merge_schema), rows).schema
+    # Planned once, for the columns of all: those that a merged schema adds belong to the one
+    # commit.
+    columns = reduce(
+        lambda one, other: one.unionByName(other, allowMissingColumns=merge_schema), rows
+    ).schema
     plan = plan_write(table.handle, arrow_schema(columns), WriteRequest(merge_schema=merge_schema))
     adds: list[AddAction] = []
     inserted = 0
@@ -404,7 +471,9 @@ def _written(
         for frame, tag in frames:
             if frame is not None:
                 splits = task_splits(frame, plan, table.settings.given())
-                adds += [with_fields(a, tags={**(a.tags or {}), **tag}, data_change=True) for a in splits]
+                adds += [
+                    with_fields(a, tags={**(a.tags or {}), **tag}, data_change=True) for a in splits
+                ]
                 inserted += sum(a.num_records or 0 for a in splits) if frame is new.inserted else 0
     except BaseException:
         abandon_write(table.handle, plan, adds)
@@ -443,9 +512,13 @@ def update(
 
 
 class MergeBuilder:
-    """A merge that is being described: `merge_into(...)`, the clauses, then `execute()`. Rows take the first that fits."""
+    """A merge that is being described: `merge_into(...)`, the clauses, then `execute()`. Rows take
+    the first that fits.
+    """
 
-    def __init__(self, target: MergeTarget, source: _MergeSource, clauses: Mapping[str, Sequence[Clause]]) -> None:
+    def __init__(
+        self, target: MergeTarget, source: _MergeSource, clauses: Mapping[str, Sequence[Clause]]
+    ) -> None:
         self._target = target
         self._source = source
         self._clauses = clauses
@@ -484,9 +557,13 @@ class MergeBuilder:
         condition: str | Column | None = None,
     ) -> MergeBuilder:
         """Give rows that no row of the source matches new values, where `condition` holds."""
-        return self._with("not_matched_by_source", Clause("update", _condition(condition), _columns(set)))
+        return self._with(
+            "not_matched_by_source", Clause("update", _condition(condition), _columns(set))
+        )
 
-    def when_not_matched_by_source_delete(self, *, condition: str | Column | None = None) -> MergeBuilder:
+    def when_not_matched_by_source_delete(
+        self, *, condition: str | Column | None = None
+    ) -> MergeBuilder:
         """Delete rows that no row of the source matches, where `condition` holds."""
         return self._with("not_matched_by_source", Clause("delete", _condition(condition)))
 
@@ -499,11 +576,15 @@ class MergeBuilder:
                     continue
                 check_columns(list(clause.values), target.schema, target.table.path)
         parsed = merge_plan(given.rows, (given.target, given.name), given.on, self._clauses)
-        plan = RowPlan.of(target.spark, parsed, target.table.path, target.schema, evolves=given.evolves)
+        plan = RowPlan.of(
+            target.spark, parsed, target.table.path, target.schema, evolves=given.evolves
+        )
         return RowMerge(target, plan, merge_schema=given.evolves).run()
 
     def _with(self, kind: str, clause: Clause) -> MergeBuilder:
-        return MergeBuilder(self._target, self._source, {**self._clauses, kind: [*self._clauses[kind], clause]})
+        return MergeBuilder(
+            self._target, self._source, {**self._clauses, kind: [*self._clauses[kind], clause]}
+        )
 
 
 @dataclass(frozen=True)
@@ -551,15 +632,21 @@ def merge_into(
     spark = session_of(df)
     opened = MergeTarget.open(spark, path, with_session(spark, options))
     rows = _MergeSource(df, _column(on), target, source, evolves=merge_schema)
-    return MergeBuilder(opened, rows, {"matched": [], "not_matched": [], "not_matched_by_source": []})
+    return MergeBuilder(
+        opened, rows, {"matched": [], "not_matched": [], "not_matched_by_source": []}
+    )
 
 
 def _column(value: str | Column) -> Column:
-    return f.expr(value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return f.expr(value)
+    return value
 
 
 def _condition(value: str | Column | None) -> Column | None:
-    return None if value is None else _column(value)
+    if value is None:
+        return None
+    return _column(value)
 
 
 def _columns(values: Mapping[str, str | Column]) -> dict[str, Column]:

@@ -55,7 +55,9 @@ class RowPlan:
     schema: StructType
 
     @classmethod
-    def of(cls, spark: SparkSession, plan: Any, name: str, schema: StructType, *, evolves: bool = False) -> RowPlan:
+    def of(
+        cls, spark: SparkSession, plan: Any, name: str, schema: StructType, *, evolves: bool = False
+    ) -> RowPlan:
         """Analyze a parsed statement on a named table; `evolves` permits new columns of a source.
 
         Raises AnalysisException for what Spark refuses, and SchemaMismatchError for a star that
@@ -66,7 +68,10 @@ class RowPlan:
         stars = any(_is_star(action) for action in actions)
         if stars or evolves:
             source_json = _call(spark, "sourceSchema", session, plan, name, schema.json())
-            source = None if source_json is None else StructType.fromJson(json.loads(source_json))
+            if source_json is None:
+                source = None
+            else:
+                source = StructType.fromJson(json.loads(source_json))
             if source is not None and evolves:
                 schema = _widen_schema(schema, source, None if stars else actions)
             elif source is not None:
@@ -79,7 +84,9 @@ class RowPlan:
         """The condition of a DELETE or an UPDATE; None for every row."""
         given = self.plan.condition()
         if _name(self.plan) == "DeleteFromTable":
-            return None if _name(given) == "Literal" and given.sql() == "true" else _column(given)
+            if _name(given) == "Literal" and given.sql() == "true":
+                return None
+            return _column(given)
         return _optional(given)
 
     @property
@@ -137,7 +144,9 @@ class RowPlan:
         return self._frame("asTarget", self.plan, chosen._jdf)
 
     def _frame(self, method: str, *arguments: Any) -> DataFrame:
-        return ClassicDataFrame(_call(self.spark, method, self.spark._jsparkSession, *arguments), self.spark)
+        return ClassicDataFrame(
+            _call(self.spark, method, self.spark._jsparkSession, *arguments), self.spark
+        )
 
     def _clauses(self, actions: Any) -> list[RowAction]:
         return [self._action(action) for action in _seq(actions)]
@@ -151,13 +160,17 @@ class RowPlan:
 
     def _values(self, assignments: Any) -> tuple[Column, ...]:
         values = [_column(assignment.value()) for assignment in _seq(assignments)]
-        return tuple(value.alias(name) for value, name in zip(values, self.schema.names, strict=True))
+        return tuple(
+            value.alias(name) for value, name in zip(values, self.schema.names, strict=True)
+        )
 
 
 # Statements of callers of Python.
 
 
-def update_plan(spark: SparkSession, name: str, values: Mapping[str, Column], condition: Column | None) -> Any:
+def update_plan(
+    spark: SparkSession, name: str, values: Mapping[str, Column], condition: Column | None
+) -> Any:
     """Build an UPDATE as Spark's parser would return it."""
     return _call(spark, "update", name, *_pairs(spark, values), _java(condition))
 
@@ -171,7 +184,10 @@ def merge_plan(
     """Build a MERGE INTO as Spark's parser would return it; `names` are those of target and source."""
     spark = source.sparkSession
     kinds = ("matched", "not_matched", "not_matched_by_source")
-    actions = [_java_list(spark, [_java_action(spark, clause) for clause in clauses[kind]]) for kind in kinds]
+    actions = [
+        _java_list(spark, [_java_action(spark, clause) for clause in clauses[kind]])
+        for kind in kinds
+    ]
     target, alias = names
     return _call(spark, "merge", target, source._jdf, alias, _java(on), *actions)
 
@@ -186,11 +202,15 @@ def _java_action(spark: SparkSession, clause: Clause) -> Any:
 
 
 def _pairs(spark: SparkSession, values: Mapping[str, Column]) -> tuple[Any, Any]:
-    return _java_list(spark, list(values)), _java_list(spark, [_java(value) for value in values.values()])
+    return _java_list(spark, list(values)), _java_list(
+        spark, [_java(value) for value in values.values()]
+    )
 
 
 def _java(column: Column | None) -> Any:
-    return None if column is None else column._jc
+    if column is None:
+        return None
+    return column._jc
 
 
 def _java_list(spark: SparkSession, values: Sequence[Any]) -> Any:
@@ -204,23 +224,36 @@ def _java_list(spark: SparkSession, values: Sequence[Any]) -> Any:
 # Schema evolution.
 
 
-def _widen_schema(schema: StructType, source: StructType, actions: Sequence[Any] | None) -> StructType:
+def _widen_schema(
+    schema: StructType, source: StructType, actions: Sequence[Any] | None
+) -> StructType:
     """Return the schema with missing columns of a source: all (None), or those that clauses assign
     by name.
     """
-    assigned = None if actions is None else {key.lower() for action in actions for key in _keys(action)}
-    return _merge_fields(schema, [field for field in source if assigned is None or field.name.lower() in assigned])
+    if actions is None:
+        assigned = None
+    else:
+        assigned = {key.lower() for action in actions for key in _keys(action)}
+    return _merge_fields(
+        schema, [field for field in source if assigned is None or field.name.lower() in assigned]
+    )
 
 
 def _keys(action: Any) -> list[str]:
     if _name(action) == "DeleteAction":
         return []
-    return [str(_seq(assignment.key().nameParts())[-1]) for assignment in _seq(action.assignments())]
+    return [
+        str(_seq(assignment.key().nameParts())[-1]) for assignment in _seq(action.assignments())
+    ]
 
 
 def _merge_fields(schema: StructType, other: Sequence[StructField]) -> StructType:
     known = {name.lower() for name in schema.names}
-    added = [StructField(field.name, field.dataType) for field in other if field.name.lower() not in known]
+    added = [
+        StructField(field.name, field.dataType)
+        for field in other
+        if field.name.lower() not in known
+    ]
     return StructType([*schema, *added])
 
 
@@ -263,7 +296,9 @@ def check_columns(names: Sequence[str], schema: StructType, path: str) -> None:
     for given in names:
         name = spelling.get(given.lower())
         if name is None:
-            raise InvalidInputError(f"{path} has no column {given!r}.", hint=f"Columns: {', '.join(schema.names)}.")
+            raise InvalidInputError(
+                f"{path} has no column {given!r}.", hint=f"Columns: {', '.join(schema.names)}."
+            )
         if name in seen:
             raise InvalidInputError(f"Column {name!r} is given two values.", column=name)
         seen.add(name)
@@ -279,12 +314,16 @@ def _call(spark: SparkSession, method: str, *arguments: Any) -> Any:
 
 
 def _optional(option: Any) -> Column | None:
-    return _column(option.get()) if option.isDefined() else None
+    if option.isDefined():
+        return _column(option.get())
+    return None
 
 
 def _column(expression: Any) -> Column:
     gateway: Any = SparkSession.active().sparkContext._gateway
-    return ClassicColumn(gateway.jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
+    return ClassicColumn(
+        gateway.jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression)
+    )
 
 
 def _seq(sequence: Any) -> list[Any]:

@@ -14,7 +14,13 @@ from pyspark.sql import SparkSession
 from indextables.errors import UnsupportedError
 from indextables.query.plan import SearchOperator, searched
 from indextables.spark.jvm import java_classes
-from indextables.spark.row_changes import MergeTarget, RowChangeReport, RowMerge, delete_rows, update_rows
+from indextables.spark.row_changes import (
+    MergeTarget,
+    RowChangeReport,
+    RowMerge,
+    delete_rows,
+    update_rows,
+)
 from indextables.spark.row_plans import RowPlan
 from indextables.spark.settings import session_settings
 from indextables.spark.upkeep import delete
@@ -36,7 +42,9 @@ def change_rows(spark: SparkSession, path: str, name: str, plan: Any) -> RowChan
     statement = _Statement(spark, path, name)
     if kind == "DeleteFromTable":
         return statement.delete(plan)
-    return statement.update(plan) if kind == "UpdateTable" else statement.merge(plan)
+    if kind == "UpdateTable":
+        return statement.update(plan)
+    return statement.merge(plan)
 
 
 class _Statement:
@@ -56,7 +64,9 @@ class _Statement:
             return delete_rows(*self._analyse(plan))
         query = " AND ".join(f"({search})" for search in searches)
         report = delete(self._spark, self._path, query=query)
-        return RowChangeReport(report.table_path, "DELETE", 0, report.deleted_rows or 0, 0, report.version)
+        return RowChangeReport(
+            report.table_path, "DELETE", 0, report.deleted_rows or 0, 0, report.version
+        )
 
     def _searches(self, condition: Any) -> list[str]:
         """Return the searches of a condition that consists of nothing else, as queries; none
@@ -65,12 +75,15 @@ class _Statement:
         if _name(condition) == "And":
             sides = [self._searches(condition.left()), self._searches(condition.right())]
             if any(sides) and not all(sides):
-                raise self._mixed(condition)
+                raise self._mixed_error(condition)
             return [search for side in sides for search in side]
-        name = _seq(condition.nameParts())[-1].lower() if _name(condition) == "UnresolvedFunction" else None
+        if _name(condition) == "UnresolvedFunction":
+            name = _seq(condition.nameParts())[-1].lower()
+        else:
+            name = None
         if name not in _SEARCHES:
             if self._has_search(condition):
-                raise self._mixed(condition)
+                raise self._mixed_error(condition)
             return []
         *column, query = _seq(condition.arguments())
         text = str(query.value())
@@ -89,7 +102,7 @@ class _Statement:
         fields = QueryFields.of(table.handle.logical_columns, table.settings)
         searched([operator], None, fields, now_ms=0)
 
-    def _mixed(self, condition: Any) -> UnsupportedError:
+    def _mixed_error(self, condition: Any) -> UnsupportedError:
         return UnsupportedError(
             f"A DELETE by a search cannot have other conditions too: {condition.sql()}.",
             hint=f"Nothing was deleted. Use its.delete(spark, {self._path!r}, query='message:timeout', where=\"day = 'x'\").",

@@ -36,7 +36,9 @@ from indextables.spark.writes import results_accumulator
 from indextables.table import Table
 
 FILE, ROW, ACTION = "__indextables_file", "__indextables_row", "__indextables_action"
-_FOUND = pa.schema([("file", pa.string()), ("rows", pa.binary()), ("twice", pa.binary()), ("counts", pa.binary())])
+_FOUND = pa.schema(
+    [("file", pa.string()), ("rows", pa.binary()), ("twice", pa.binary()), ("counts", pa.binary())]
+)
 _FOUND_DDL = "file string, rows binary, twice binary, counts binary"
 _MOST_ROWS = 4_000_000
 """Maximum number of row numbers that a worker holds before it turns them into bitmaps."""
@@ -139,7 +141,9 @@ class _Pending:
                 [encode_rows(twice) if len(twice) else None],
                 [self._counts[name].tobytes()],
             )
-            arrays = [pa.array(values, field.type) for values, field in zip(columns, _FOUND, strict=True)]
+            arrays = [
+                pa.array(values, field.type) for values, field in zip(columns, _FOUND, strict=True)
+            ]
             yield pa.record_batch(arrays, schema=_FOUND)
 
 
@@ -152,7 +156,9 @@ def _tasks(table: Table, names: Sequence[str]) -> dict[str, DeleteTask]:
     nothing = np.empty(0, np.int64)
     handle = table.handle
     plan = plan_removal(handle.snapshot, {paths[name]: nothing for name in names})
-    tasks = plan.tasks(spec=handle.spec, settings=handle.search_settings, vector_share=vector_share(handle))
+    tasks = plan.tasks(
+        spec=handle.spec, settings=handle.search_settings, vector_share=vector_share(handle)
+    )
     return {task.source.path.rsplit("/", 1)[-1]: task for task in tasks}
 
 
@@ -166,7 +172,9 @@ class _SplitLine(Struct, frozen=True):
     doubled: int
 
 
-def _finish(table: Table, bitmaps: DataFrame, tasks: Mapping[str, DeleteTask], *, may_repeat: bool) -> RowsGone:
+def _finish(
+    table: Table, bitmaps: DataFrame, tasks: Mapping[str, DeleteTask], *, may_repeat: bool
+) -> RowsGone:
     spark = bitmaps.sparkSession
     accumulator = results_accumulator(spark)
     partitions = min(len(tasks), _TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
@@ -181,18 +189,26 @@ def _finish(table: Table, bitmaps: DataFrame, tasks: Mapping[str, DeleteTask], *
     result = _result(lines)
     if result.doubled and not may_repeat:
         result.discard(table)
-    return replace(result, vectors={task.source.path: task.source.vector for task in tasks.values()})
+    return replace(
+        result, vectors={task.source.path: task.source.vector for task in tasks.values()}
+    )
 
 
 def _result(lines: Sequence[_SplitLine]) -> RowsGone:
-    counts = np.sum([line.counts for line in lines], axis=0).tolist() if lines else []
+    if lines:
+        counts = np.sum([line.counts for line in lines], axis=0).tolist()
+    else:
+        counts = []
     rows, doubled = sum(line.rows for line in lines), sum(line.doubled for line in lines)
     outcomes = tuple(line.outcome for line in lines if line.outcome is not None)
     return RowsGone(RewriteResult(outcomes), tuple(counts), rows, doubled, {})
 
 
 def _finisher(
-    tasks: Mapping[str, DeleteTask], accumulator: Accumulator[list[_SplitLine]] | None, *, may_repeat: bool
+    tasks: Mapping[str, DeleteTask],
+    accumulator: Accumulator[list[_SplitLine]] | None,
+    *,
+    may_repeat: bool,
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         found: dict[str, _Found] = {}
@@ -226,7 +242,10 @@ class _Found:
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Add the rows of one worker."""
-        rows, counts = decode_rows(row["rows"], path=self._path), np.frombuffer(row["counts"], np.int64)
+        rows, counts = (
+            decode_rows(row["rows"], path=self._path),
+            np.frombuffer(row["counts"], np.int64),
+        )
         again = np.intersect1d(self.rows, rows, assume_unique=True)
         if row["twice"] is not None:
             again = np.union1d(again, decode_rows(row["twice"], path=self._path))

@@ -83,7 +83,8 @@ def path_in(schema: StructType) -> str | None:
     paths = {f.metadata[PATH_KEY] for f in schema if PATH_KEY in (f.metadata or {})}
     if len(paths) > 1:
         raise InvalidInputError(
-            f"The columns come from several tables: {', '.join(sorted(paths))}.", hint="Give the path as an option."
+            f"The columns come from several tables: {', '.join(sorted(paths))}.",
+            hint="Give the path as an option.",
         )
     return next(iter(paths), None)
 
@@ -99,17 +100,19 @@ class SparkBatches:
         group: list[pa.RecordBatch] = []
         rows = size = 0
         for batch in batches:
-            group.append(self._conformed(batch))
+            group.append(self._conform(batch))
             rows += batch.num_rows
             size += batch.nbytes
             if rows >= _BATCH_ROWS or size >= _BATCH_BYTES:
-                yield from _joined(group)
+                yield from _join(group)
                 group, rows, size = [], 0, 0
         if rows:
-            yield from _joined(group)
+            yield from _join(group)
 
-    def _conformed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        columns = [_cast(column, field) for column, field in zip(batch.columns, self.schema, strict=True)]
+    def _conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns = [
+            _cast(column, field) for column, field in zip(batch.columns, self.schema, strict=True)
+        ]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
@@ -119,11 +122,15 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
     try:
         return column.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        message = f"Column {field.name!r} is {column.type} and cannot be read as {field.type}: {error}."
-        raise SchemaMismatchError(message, hint="Read it with the table's own type and cast it in Spark.") from error
+        message = (
+            f"Column {field.name!r} is {column.type} and cannot be read as {field.type}: {error}."
+        )
+        raise SchemaMismatchError(
+            message, hint="Read it with the table's own type and cast it in Spark."
+        ) from error
 
 
-def _joined(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _join(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     if len(batches) == 1:
         yield batches[0]
         return
@@ -135,7 +142,9 @@ def _loosen(spark: Any, *, plain: re.Pattern[str]) -> Any:
     DataFrame.
     """
     if isinstance(spark, str):
-        return "string" if plain.fullmatch(spark.strip()) else spark
+        if plain.fullmatch(spark.strip()):
+            return "string"
+        return spark
     if isinstance(spark, list):
         return [_loosen(part, plain=plain) for part in spark]
     if not isinstance(spark, dict):
@@ -143,4 +152,6 @@ def _loosen(spark: Any, *, plain: re.Pattern[str]) -> Any:
     loose = {"nullable": True, "containsNull": True, "valueContainsNull": True}
     attributes = {key: spark[key] for key in ("name", "metadata") if key in spark}
     rest = {key: value for key, value in spark.items() if key not in attributes}
-    return attributes | {key: loose.get(key, _loosen(value, plain=plain)) for key, value in rest.items()}
+    return attributes | {
+        key: loose.get(key, _loosen(value, plain=plain)) for key, value in rest.items()
+    }

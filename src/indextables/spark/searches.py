@@ -83,9 +83,13 @@ def search(
     Example:
         its.search(spark, "/data/logs", "message:timeout", limit=10).show()
     """
-    table = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
+    table = Table.open(
+        path, version=version, timestamp=timestamp, options=with_session(spark, options)
+    )
     max_rows = None if limit is None else whole_number("limit", limit)
-    bound_predicate(where, table.schema, now_ms=table.handle.log.now_ms(), zone=table.handle.time_zone)
+    bound_predicate(
+        where, table.schema, now_ms=table.handle.log.now_ms(), zone=table.handle.time_zone
+    )
     own = {
         "query": text("query", query),
         "where": where,
@@ -99,16 +103,19 @@ def search(
     }
     source = source_options(spark, options, own)
     request = ReadRequest.parse(SourceOptions.parse(source))
-    # Everything that can be wrong is found here, where the error is ours and not a trace out of a planner process. The
-    # splits are looked for once, when Spark asks for the tasks.
+    # Everything that can be wrong is found here, where the error is ours and not a trace out of a
+    # planner process. The splits are looked for once, when Spark asks for the tasks.
     request.check(table)
     check_workers(spark)
     rows = source_frame(spark, table.path, request.schema(table), source)
-    return rows if max_rows is None else rows.orderBy(f.col(SCORE).desc()).limit(max_rows)
+    if max_rows is None:
+        return rows
+    return rows.orderBy(f.col(SCORE).desc()).limit(max_rows)
 
 
 def display(rows: DataFrame, *, limit: int = SHOWN_ROWS) -> ShownRows:
-    """Return the first rows of a DataFrame for a notebook, with the matched words of `_snippet` marked.
+    """Return the first rows of a DataFrame for a notebook, with the matched words of `_snippet`
+    marked.
 
     Args:
         rows: The result of `its.search`, or any other DataFrame.
@@ -152,13 +159,20 @@ def count(
     Example:
         its.count(spark, "/data/logs", query="timeout")
     """
-    table = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
+    table = Table.open(
+        path, version=version, timestamp=timestamp, options=with_session(spark, options)
+    )
     plan = plan_scan(table.handle, query=query, where=where, columns=())
     counted_by_log = [
-        entry for entry in plan.splits if query is None and _is_counted(entry.certain or where is None, entry)
+        entry
+        for entry in plan.splits
+        if query is None and _is_counted(entry.certain or where is None, entry)
     ]
     to_count = plan.with_splits([entry for entry in plan.splits if entry not in counted_by_log])
-    counts = on_splits(spark, to_count, ScanTask.count, _read_settings(table)) if to_count.splits else []
+    if to_count.splits:
+        counts = on_splits(spark, to_count, ScanTask.count, _read_settings(table))
+    else:
+        counts = []
     return sum(entry.num_records or 0 for entry in counted_by_log) + sum(counts)
 
 
@@ -191,10 +205,14 @@ def aggregate(
     Example:
         its.aggregate(spark, "/data/logs", {"levels": {"terms": {"field": "level"}}}).show()
     """
-    table = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
+    table = Table.open(
+        path, version=version, timestamp=timestamp, options=with_session(spark, options)
+    )
     plan = plan_scan(table.handle, query=query, where=where, columns=())
     aggregations = parse_spec(spec, table.schema, json_columns(table.handle))
-    parts = on_splits(spark, plan, partial(partial_of, aggregations=aggregations), _read_settings(table))
+    parts = on_splits(
+        spark, plan, partial(partial_of, aggregations=aggregations), _read_settings(table)
+    )
     result = finish(merged(parts), aggregations)
     schema: StructType = readable(schema_to_json(normalize(result.schema)))
     return spark.createDataFrame(result, schema)
@@ -209,20 +227,33 @@ def _read_settings(table: Table) -> SparkReadSettings:
     return table.settings.group(SparkReadSettings)
 
 
-def on_splits(spark: SparkSession, plan: ScanPlan, work: Callable[[ScanTask], T], read: SparkReadSettings) -> list[T]:
+def on_splits(
+    spark: SparkSession, plan: ScanPlan, work: Callable[[ScanTask], T], read: SparkReadSettings
+) -> list[T]:
     """Run work over all splits of a plan, and return one picklable result per group of splits."""
     if len(plan.splits) <= DRIVER_SPLITS:
         return [work(ScanTask(plan))]
-    at_once = spark.sparkContext.defaultParallelism if has_jvm(spark) else None
-    cut = partial(task_groups, per_task=read.splits_per_task, most=read.max_splits_per_task, searching=True)
+    if has_jvm(spark):
+        at_once = spark.sparkContext.defaultParallelism
+    else:
+        at_once = None
+    cut = partial(
+        task_groups, per_task=read.splits_per_task, most=read.max_splits_per_task, searching=True
+    )
     chosen = executors(spark)
     parts: list[bytes] = []
     locations: list[str] = []
-    # On a cluster a split goes to the same host each time, which has its index in the local cache by then.
-    places = choose_locations([entry.path for entry in plan.splits], chosen) if chosen else []
+    # On a cluster a split goes to the same host each time, which has its index in the local cache
+    # by then.
+    if chosen:
+        places = choose_locations([entry.path for entry in plan.splits], chosen)
+    else:
+        places = []
     for place in sorted(set(places)) or [""]:
         splits = (
-            [entry for entry, own in zip(plan.splits, places, strict=True) if own == place] if places else plan.splits
+            [entry for entry, own in zip(plan.splits, places, strict=True) if own == place]
+            if places
+            else plan.splits
         )
         share = at_once and -(-at_once // max(1, len(set(places))))
         groups = [pickle.dumps(plan.with_splits(group)) for group in cut(splits, parallelism=share)]
@@ -275,7 +306,9 @@ def explain(
     Example:
         print(its.explain(spark, "/data/logs", query="timeout"))
     """
-    table = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
+    table = Table.open(
+        path, version=version, timestamp=timestamp, options=with_session(spark, options)
+    )
     plan = plan_scan(table.handle, query=query, where=where, columns=columns)
     parts: list[list[SplitReport]] = on_splits(spark, plan, split_reports, _read_settings(table))
     report = scan_report(plan, [each for part in parts for each in part])
@@ -287,4 +320,6 @@ def _reader(spark: SparkSession, table: Table, *, searching: bool) -> str:
     if searching:
         return "the data source: a search opens the index"
     engine, reason = engine_of(spark, table)
-    return "Spark's own Parquet scan" if engine == "native" else f"the data source: {reason}"
+    if engine == "native":
+        return "Spark's own Parquet scan"
+    return f"the data source: {reason}"

@@ -30,7 +30,10 @@ Spark.
 
 
 def session(
-    app_name: str = "indextables", *, master: str | None = None, conf: Mapping[str, object] | None = None
+    app_name: str = "indextables",
+    *,
+    master: str | None = None,
+    conf: Mapping[str, object] | None = None,
 ) -> SparkSession:
     """Return the running session, or start one with the SQL extension.
 
@@ -44,9 +47,12 @@ def session(
     """
     running = SparkSession.getActiveSession()
     if running is not None:
-        return _adjusted(running, conf or {})
+        return _adjust(running, conf or {})
     defaults = spark_defaults()
-    settings = {REDACTION: redacted_keys(), **{key: _text(value) for key, value in (conf or {}).items()}}
+    settings = {
+        REDACTION: redacted_keys(),
+        **{key: _text(value) for key, value in (conf or {}).items()},
+    }
     _choose_interpreter({**defaults, **settings})
     builder = SparkSession.builder.appName(app_name)
     if master is None:
@@ -112,7 +118,8 @@ def _choose_interpreter(settings: Mapping[str, str]) -> None:
     if given is not None:
         os.environ.setdefault("PYSPARK_PYTHON", given)
     elif "PYSPARK_GATEWAY_PORT" not in os.environ:
-        # Workers of a session that runs from a venv that is not activated would take the `python3` of the PATH.
+        # Workers of a session that runs from a venv that is not activated would take the `python3`
+        # of the PATH.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     elif _is_submitted_locally():
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -122,7 +129,10 @@ def _is_submitted_locally() -> bool:
     """Return whether spark-submit has started this process for one machine."""
     SparkContext._ensure_initialized()
     conf = SparkConf()
-    return str(conf.get("spark.master", "")).startswith("local") and conf.get("spark.pyspark.python", None) is None
+    return (
+        str(conf.get("spark.master", "")).startswith("local")
+        and conf.get("spark.pyspark.python", None) is None
+    )
 
 
 def spark_defaults(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -135,7 +145,11 @@ def spark_defaults(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     if path is None or not path.is_file():
         return {}
     lines = (line.strip() for line in path.read_text("utf-8").splitlines())
-    pairs = [re.split(r"\s*[=:\s]\s*", line, maxsplit=1) for line in lines if line and line[0] not in "#!"]
+    pairs = [
+        re.split(r"\s*[=:\s]\s*", line, maxsplit=1)
+        for line in lines
+        if line and line[0] not in "#!"
+    ]
     return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
 
 
@@ -167,7 +181,7 @@ def _driver_memory_mb() -> int:
     return min(max(total // 4 >> 20, 1024), 8192)
 
 
-def _adjusted(running: SparkSession, conf: Mapping[str, object]) -> SparkSession:
+def _adjust(running: SparkSession, conf: Mapping[str, object]) -> SparkSession:
     for key, value in conf.items():
         if running.conf.isModifiable(key):
             running.conf.set(key, _text(value))
@@ -178,4 +192,6 @@ def _adjusted(running: SparkSession, conf: Mapping[str, object]) -> SparkSession
 
 
 def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value)

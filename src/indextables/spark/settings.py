@@ -37,7 +37,10 @@ _writers: WeakKeyDictionary[SparkContext, Any] = WeakKeyDictionary()
 
 def session_settings(spark: SparkSession) -> dict[str, str]:
     """Return the `spark.indextables.*` settings of a session."""
-    everything = _all_in_one_call(spark) if has_jvm(spark) else spark.conf.getAll
+    if has_jvm(spark):
+        everything = _all_in_one_call(spark)
+    else:
+        everything = spark.conf.getAll
     if SESSION_ZONE not in everything:
         everything = {**everything, SESSION_ZONE: _machine_zone(spark)}
     return known_settings(everything)
@@ -57,7 +60,11 @@ def _machine_zone(spark: SparkSession) -> str:
 def known_settings(properties: Mapping[str, str]) -> dict[str, str]:
     """Return the keys of a conf that are our settings, and warn of similar unknown ones."""
     ours = {key: value for key, value in properties.items() if key.lower().startswith(PREFIX)}
-    known = {key: value for key, value in ours.items() if is_setting(key) or unknown_in_session(bare(key))}
+    known = {
+        key: value
+        for key, value in ours.items()
+        if is_setting(key) or unknown_in_session(bare(key))
+    }
     zone = properties.get(SESSION_ZONE)
     of_session = {} if zone is None else {PREFIX + TIME_ZONE: zone}
     return {**file_system_settings(properties, known), **of_session, **known}
@@ -74,23 +81,36 @@ _S3A = {
 _AZURE = {"azure.account.key.": "azure.accountKey", "azure.sas.fixed.token.": "azure.sasToken"}
 
 
-def file_system_settings(properties: Mapping[str, str], given: Mapping[str, object]) -> dict[str, str]:
+def file_system_settings(
+    properties: Mapping[str, str], given: Mapping[str, object]
+) -> dict[str, str]:
     """Return the store settings of Spark's file systems as our settings.
 
     A kind of store with settings in `given` is left out completely, so that halves of two
     credentials are not mixed.
     """
-    told = {key[len(HADOOP) :]: value for key, value in properties.items() if key.startswith(HADOOP)}
+    told = {
+        key[len(HADOOP) :]: value for key, value in properties.items() if key.startswith(HADOOP)
+    }
     found = {ours: told[key] for key, ours in _S3A.items() if told.get(key)}
     endpoint = told.get("s3a.endpoint")
     if endpoint:
         plain = told.get("s3a.connection.ssl.enabled", "true").lower() == "false"
-        address = endpoint if "://" in endpoint else f"{'http' if plain else 'https'}://{endpoint}"
-        found |= {"aws.endpoint": address, "aws.allowHttp": str(address.startswith("http://")).lower()}
+        if "://" in endpoint:
+            address = endpoint
+        else:
+            address = f"{'http' if plain else 'https'}://{endpoint}"
+        found |= {
+            "aws.endpoint": address,
+            "aws.allowHttp": str(address.startswith("http://")).lower(),
+        }
     for prefix, ours in _AZURE.items():
         keys = [key for key in told if key.startswith(prefix)]
         if len(keys) == 1:  # with several accounts one setting cannot say which
-            found |= {ours: told[keys[0]], "azure.accountName": keys[0].removeprefix(prefix).split(".")[0]}
+            found |= {
+                ours: told[keys[0]],
+                "azure.accountName": keys[0].removeprefix(prefix).split(".")[0],
+            }
     keyfile = told.get("gs.auth.service.account.json.keyfile")
     if keyfile:
         found["gcp.serviceAccountKey"] = keyfile
@@ -132,7 +152,9 @@ def with_session(spark: SparkSession, options: Mapping[str, object] | None) -> d
 
 def bare(key: str) -> str:
     """Return a key without its optional prefix."""
-    return key[len(PREFIX) :] if key.lower().startswith(PREFIX) else key
+    if key.lower().startswith(PREFIX):
+        return key[len(PREFIX) :]
+    return key
 
 
 def source_options(
@@ -144,7 +166,10 @@ def source_options(
     With access to the driver the extension passes the session's settings, so that no plan shows
     them.
     """
-    settings = dict(options or {}) if has_jvm(spark) else with_session(spark, options)
+    if has_jvm(spark):
+        settings = dict(options or {})
+    else:
+        settings = with_session(spark, options)
     requests = {key: value for key, value in own.items() if value is not None}
     return {key: _text(value) for key, value in {**settings, **requests}.items()}
 
@@ -152,7 +177,9 @@ def source_options(
 def session_of(df: DataFrame) -> SparkSession:
     """Return the session of a DataFrame; anything else cannot be written."""
     if not isinstance(df, DataFrame):
-        raise argument_error("df", "a Spark DataFrame", df, hint="Make one with spark.createDataFrame(...).")
+        raise argument_error(
+            "df", "a Spark DataFrame", df, hint="Make one with spark.createDataFrame(...)."
+        )
     return df.sparkSession
 
 
@@ -164,7 +191,9 @@ def has_jvm(spark: SparkSession) -> bool:
 def _text(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    return json.dumps(list(value)) if isinstance(value, (list, tuple)) else str(value)
+    if isinstance(value, (list, tuple)):
+        return json.dumps(list(value))
+    return str(value)
 
 
 _NEEDED = ("msgspec", "numpy", "obstore", "pyarrow", "tantivy")
@@ -180,10 +209,19 @@ def check_workers(spark: SparkSession) -> None:
     context = spark.sparkContext if has_jvm(spark) else None
     if context is None or context in _checked:
         return
-    if not str(context.master).startswith(("local[", "local-cluster")) and str(context.master) != "local":
+    if (
+        not str(context.master).startswith(("local[", "local-cluster"))
+        and str(context.master) != "local"
+    ):
         places = max(2, int(context.defaultParallelism))
-        found = context.parallelize(range(places), places).mapPartitions(_look_for(_NEEDED)).collect()
-        lacking = {f"{python} on {host} {_lacks(versions)}" for host, python, versions in found if _lacks(versions)}
+        found = (
+            context.parallelize(range(places), places).mapPartitions(_look_for(_NEEDED)).collect()
+        )
+        lacking = {
+            f"{python} on {host} {_lacks(versions)}"
+            for host, python, versions in found
+            if _lacks(versions)
+        }
         if lacking:
             raise UnsupportedError(
                 f"Workers cannot run tasks of IndexTables {VERSION}: {'; '.join(sorted(lacking))}.",
@@ -195,7 +233,9 @@ def check_workers(spark: SparkSession) -> None:
     _checked.add(context)
 
 
-def _look_for(names: tuple[str, ...]) -> Callable[[Iterable[int]], Iterator[tuple[str, str, dict[str, str | None]]]]:
+def _look_for(
+    names: tuple[str, ...],
+) -> Callable[[Iterable[int]], Iterator[tuple[str, str, dict[str, str | None]]]]:
     def look(_: Iterable[int]) -> Iterator[tuple[str, str, dict[str, str | None]]]:
         # It travels by value: what it needs must be in any Python.
         import socket  # noqa: PLC0415
@@ -230,24 +270,33 @@ class PackedEnvironment(Report, frozen=True):
 def pack_environment(
     out: str | Path, *, packages: Sequence[str] = (), python: str | None = None, level: int = 6
 ) -> PackedEnvironment:
-    """Write the archive `out` (tar.gz) with this package, what it needs, and the installed `packages` with what those need.
+    """Write the archive `out` (tar.gz) with this package, what it needs, and the installed
+    `packages` with what those need.
 
-    Unpacked anywhere it is a virtual environment of the interpreter `python`, which every host must have at that place; if
-    not given, it is the one that runs this. PySpark is not in it: hosts of a cluster have Spark's own. `level` is gzip's.
-    Raises NotFoundError for a package that is not installed here.
+    Unpacked anywhere it is a virtual environment of the interpreter `python`, which every host must
+    have at that place; if not given, it is the one that runs this. PySpark is not in it: hosts of a
+    cluster have Spark's own. `level` is gzip's. Raises NotFoundError for a package that is not
+    installed here.
 
         pack_environment("env.tar.gz", packages=["scikit-learn"])
     """
     chosen: dict[str, Distribution] = {}
     for name in ("indextables", "pandas", *packages):
         _collect(name, chosen)
-    interpreter = Path(python) if python else Path(sys.executable).resolve()
+    if python:
+        interpreter = Path(python)
+    else:
+        interpreter = Path(sys.executable).resolve()
     lib = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
     path = Path(out)
     partial = path.with_name(path.name + ".part")
     try:
         with tarfile.open(partial, "w:gz", compresslevel=level) as archive:
-            _add_text(archive, "pyvenv.cfg", f"home = {interpreter.parent}\ninclude-system-site-packages = false\n")
+            _add_text(
+                archive,
+                "pyvenv.cfg",
+                f"home = {interpreter.parent}\ninclude-system-site-packages = false\n",
+            )
             for name in ("python", "python3"):
                 _add_link(archive, f"bin/{name}", str(interpreter))
             for each in chosen.values():

@@ -59,7 +59,9 @@ class JobLabel(Struct):
             return
         context = self.spark.sparkContext
         before = {key: context.getLocalProperty(key) for key in (_DESCRIPTION, _POOL)}
-        context.setLocalProperty(_DESCRIPTION, f"indextables: {self.operation}: {part}{self._so_far}")
+        context.setLocalProperty(
+            _DESCRIPTION, f"indextables: {self.operation}: {part}{self._so_far}"
+        )
         context.setLocalProperty(_POOL, POOL)
         try:
             yield
@@ -69,7 +71,11 @@ class JobLabel(Struct):
 
 
 def on_workers(
-    spark: SparkSession, parts: Sequence[bytes], work: Callable[[bytes], R], *, locations: Sequence[str] = ()
+    spark: SparkSession,
+    parts: Sequence[bytes],
+    work: Callable[[bytes], R],
+    *,
+    locations: Sequence[str] = (),
 ) -> list[R]:
     """Run work for each part in a task of its own, at its location if it has one.
 
@@ -82,14 +88,22 @@ def on_workers(
         for batch in batches:
             numbers = batch.column(0).to_pylist()
             results = [pickle.dumps(work(parts[number])) for number in numbers]
-            yield pa.record_batch([pa.array(numbers, pa.int64()), pa.array(results, pa.binary())], ["part", "result"])
+            yield pa.record_batch(
+                [pa.array(numbers, pa.int64()), pa.array(results, pa.binary())], ["part", "result"]
+            )
         store_metrics()
 
     if not parts:
         return []
     check_workers(spark)
-    rows = spark.range(0, len(parts), 1, len(parts)).mapInArrow(run, "part long, result binary").collect()
-    return [pickle.loads(bytes(row["result"])) for row in sorted(rows, key=lambda row: int(row["part"]))]
+    rows = (
+        spark.range(0, len(parts), 1, len(parts))
+        .mapInArrow(run, "part long, result binary")
+        .collect()
+    )
+    return [
+        pickle.loads(bytes(row["result"])) for row in sorted(rows, key=lambda row: int(row["part"]))
+    ]
 
 
 def run_tasks(label: JobLabel, tasks: Sequence[Task[R]], part: str) -> Iterator[R]:
@@ -203,10 +217,14 @@ def delete(
 
     def execute(tasks: Sequence[DeleteTask]) -> Iterator[DeleteOutcome]:
         # Vectors are written by the workers: their rows would not fit into the driver.
-        for outcomes in run_tasks(label, [VectorTask((task,)) for task in tasks], f"{len(tasks)} splits"):
+        for outcomes in run_tasks(
+            label, [VectorTask((task,)) for task in tasks], f"{len(tasks)} splits"
+        ):
             yield from outcomes
 
-    return table.delete(where=where, query=query, dry_run=dry_run, progress=label.progress, execute=execute)
+    return table.delete(
+        where=where, query=query, dry_run=dry_run, progress=label.progress, execute=execute
+    )
 
 
 def purge(
@@ -219,7 +237,8 @@ def purge(
     progress: Progress = silent,
     options: Mapping[str, object] | None = None,
 ) -> PurgeReport:
-    """Delete files that no version within the retention needs; workers delete large numbers of files.
+    """Delete files that no version within the retention needs; workers delete large numbers of
+    files.
 
     Args:
         spark: The session.
@@ -244,7 +263,9 @@ def purge(
         if len(paths) <= BATCH:
             open_store(spec).delete(paths)
             return
-        tasks = [PurgeTask(spec, tuple(paths[at : at + BATCH])) for at in range(0, len(paths), BATCH)]
+        tasks = [
+            PurgeTask(spec, tuple(paths[at : at + BATCH])) for at in range(0, len(paths), BATCH)
+        ]
         for _ in run_tasks(label, tasks, f"{len(paths)} files"):
             pass
 
@@ -283,7 +304,9 @@ def verify(
 
     def execute(tasks: Sequence[VerifyTask]) -> Iterator[Sequence[Finding]]:
         pieces = [list(_pieces(task)) for task in tasks]
-        findings = iter(list(run_tasks(label, [piece for each in pieces for piece in each], "splits")))
+        findings = iter(
+            list(run_tasks(label, [piece for each in pieces for piece in each], "splits"))
+        )
         for each in pieces:
             yield [finding for _ in each for finding in next(findings)]
 

@@ -26,9 +26,13 @@ def executor_samples() -> list[Sample]:
     """Return the metrics of all processes of this executor, those that have ended included."""
     store_metrics()
     folder = _metrics_folder()
-    return METRICS.samples() if folder is None else read_samples(folder)
+    if folder is None:
+        return METRICS.samples()
+    return read_samples(folder)
 
 
 def _metrics_folder() -> Path | None:
     folders = os.environ.get(FOLDERS, "").split(",")
-    return Path(folders[0]) / _METRICS if folders[0] else None
+    if folders[0]:
+        return Path(folders[0]) / _METRICS
+    return None

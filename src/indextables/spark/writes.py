@@ -34,7 +34,12 @@ from indextables.operations.prose import ProseSample, log_prose_hint
 from indextables.operations.row_write import RowWrite
 from indextables.operations.table_write import abandon_rows
 from indextables.operations.write_request import WriteRequest
-from indextables.spark.overwrites import OVERWRITE_MODE, SESSION_OVERWRITE_MODE, OverwriteRequest, parse_mode
+from indextables.spark.overwrites import (
+    OVERWRITE_MODE,
+    SESSION_OVERWRITE_MODE,
+    OverwriteRequest,
+    parse_mode,
+)
 from indextables.spark.schemas import arrow_schema, quoted
 from indextables.spark.settings import check_workers, has_jvm, session_of, with_session
 from indextables.table.frame_writer import index_settings
@@ -44,19 +49,23 @@ _TARGET_SIZE = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
 
 
 @contextmanager
-def spread(df: DataFrame, partition_columns: Sequence[str], settings: SparkWriteSettings) -> Iterator[DataFrame]:
+def spread(
+    df: DataFrame, partition_columns: Sequence[str], settings: SparkWriteSettings
+) -> Iterator[DataFrame]:
     """Distribute the rows to tasks of about the target size for the duration of the block."""
     if not settings.optimize or settings.distribution == "none":
         yield df
     elif partition_columns:
-        with _rebalanced(df, partition_columns, settings.target_bytes) as rows:
+        with _rebalance(df, partition_columns, settings.target_bytes) as rows:
             yield rows
     else:
         yield _in_fewer_tasks(df, settings.target_bytes)
 
 
 @contextmanager
-def _rebalanced(df: DataFrame, partition_columns: Sequence[str], target_bytes: int) -> Iterator[DataFrame]:
+def _rebalance(
+    df: DataFrame, partition_columns: Sequence[str], target_bytes: int
+) -> Iterator[DataFrame]:
     """Return the rows repartitioned by partition; otherwise every task would write a small split
     for every partition.
 
@@ -85,7 +94,10 @@ def _in_fewer_tasks(df: DataFrame, target_bytes: int) -> DataFrame:
     if not has_jvm(spark):
         return df
     plan = df._jdf.queryExecution().optimizedPlan()
-    tasks = max(spark.sparkContext.defaultParallelism, -(-int(str(plan.stats().sizeInBytes())) // target_bytes))
+    tasks = max(
+        spark.sparkContext.defaultParallelism,
+        -(-int(str(plan.stats().sizeInBytes())) // target_bytes),
+    )
     partitions = _repartition_number(plan)
     if tasks > _MOST_TASKS or (partitions is not None and partitions <= tasks):
         return df
@@ -98,12 +110,16 @@ def _repartition_number(plan: Any) -> int | None:
     """
     while plan.nodeName() == "Project":
         plan = plan.children().head()
-    return int(plan.numPartitions()) if plan.nodeName() == "Repartition" else None
+    if plan.nodeName() == "Repartition":
+        return int(plan.numPartitions())
+    return None
 
 
 def results_accumulator(spark: SparkSession) -> Accumulator[list[Any]] | None:
     """Create a list that tasks append to, or None in a Connect session, which does not support it."""
-    return spark.sparkContext.accumulator([], _Lists()) if has_jvm(spark) else None
+    if has_jvm(spark):
+        return spark.sparkContext.accumulator([], _Lists())
+    return None
 
 
 class _Lists(AccumulatorParam[list[Any]]):
@@ -114,15 +130,19 @@ class _Lists(AccumulatorParam[list[Any]]):
         return [*value1, *value2]
 
 
-def write_operation(*, overwrite: bool, where: Where | None, dynamic_partitions: bool | None) -> Operation:
-    """Return what a write does. `dynamic_partitions` is what `OverwriteRequest.is_dynamic` returns; None leaves it to the
-    session (`under_overwrite_mode`).
+def write_operation(
+    *, overwrite: bool, where: Where | None, dynamic_partitions: bool | None
+) -> Operation:
+    """Return what a write does. `dynamic_partitions` is what `OverwriteRequest.is_dynamic` returns;
+    None leaves it to the session (`under_overwrite_mode`).
     """
     if where is not None and not overwrite:
         raise InvalidInputError("replaceWhere needs the mode overwrite.")
     if where is not None or dynamic_partitions:
         return Operation.REPLACE_WHERE
-    return Operation.OVERWRITE if overwrite else Operation.APPEND
+    if overwrite:
+        return Operation.OVERWRITE
+    return Operation.APPEND
 
 
 def plan_table_write(
@@ -135,7 +155,9 @@ def plan_table_write(
 ) -> RowWrite:
     """Check a write against the table, or against what the table will be."""
     transaction_id(request.txn)
-    return plan_rows(open_log(path, options), data, request, options=options, partition_columns=partition_by)
+    return plan_rows(
+        open_log(path, options), data, request, options=options, partition_columns=partition_by
+    )
 
 
 def finish(write: RowWrite, added: Sequence[AddAction], *, application: str | None) -> int | None:
@@ -143,7 +165,9 @@ def finish(write: RowWrite, added: Sequence[AddAction], *, application: str | No
     was done before.
     """
     log = open_log(write.spec.url, write.options)
-    _, version = finish_rows(log, write, added, parameters={"sparkApplicationId": application} if application else {})
+    _, version = finish_rows(
+        log, write, added, parameters={"sparkApplicationId": application} if application else {}
+    )
     return version
 
 
@@ -200,7 +224,9 @@ def write(
         its.write(df, "/data/logs", text=["message"], partition_by=["day"])
     """
     if mode not in MODES:
-        raise InvalidInputError(f"There is no mode {mode!r}.", hint=f"Use {', '.join(MODES)}.", mode=mode)
+        raise InvalidInputError(
+            f"There is no mode {mode!r}.", hint=f"Use {', '.join(MODES)}.", mode=mode
+        )
     spark = session_of(df)
     settings = with_session(spark, options)
     schema = arrow_schema(df.schema)
@@ -209,7 +235,9 @@ def write(
     overwriting = OverwriteRequest(
         "everything" if mode == "overwrite" else "nothing",
         option=_dynamic(dynamic_partition_overwrite, settings),
-        session=parse_mode(spark.conf.get(SESSION_OVERWRITE_MODE, None), key=SESSION_OVERWRITE_MODE),
+        session=parse_mode(
+            spark.conf.get(SESSION_OVERWRITE_MODE, None), key=SESSION_OVERWRITE_MODE
+        ),
         has_condition=replace_where is not None,
     )
     try:
@@ -225,7 +253,9 @@ def write(
                 dynamic_partitions=dynamic,
                 merge_schema=merge_schema,
                 exist_ok=mode in ("append", "overwrite"),
-                user_metadata=json.dumps(user_metadata) if isinstance(user_metadata, Mapping) else user_metadata,
+                user_metadata=json.dumps(user_metadata)
+                if isinstance(user_metadata, Mapping)
+                else user_metadata,
                 txn=txn,
             ),
             partition_by=_names(partition_by),
@@ -243,7 +273,9 @@ def task_splits(df: DataFrame, plan: RowWrite, settings: Mapping[str, object]) -
     table = (plan.new_metadata or plan.table).configuration
     spreading = config.resolve(options=settings, table=table).group(SparkWriteSettings)
     names = column_names(plan.schema_json)
-    with spread(df, [names.logical_name(name) for name in plan.partition_columns], spreading) as rows:
+    with spread(
+        df, [names.logical_name(name) for name in plan.partition_columns], spreading
+    ) as rows:
         return _run_tasks(df.sparkSession, rows, plan)
 
 
@@ -265,13 +297,17 @@ def _dynamic(argument: bool | None, settings: dict[str, object]) -> bool | None:
         raise InvalidInputError(
             f"dynamic_partition_overwrite is {argument}, and the option {OVERWRITE_MODE} says otherwise."
         )
-    return next((dynamic for dynamic in option if dynamic is not None), None) if argument is None else argument
+    if argument is None:
+        return next((dynamic for dynamic in option if dynamic is not None), None)
+    return argument
 
 
 def _names(columns: str | Sequence[str] | None) -> tuple[str, ...] | None:
     if columns is None:
         return None
-    return (columns,) if isinstance(columns, str) else tuple(columns)
+    if isinstance(columns, str):
+        return (columns,)
+    return tuple(columns)
 
 
 def _run_tasks(spark: SparkSession, rows: DataFrame, write: RowWrite) -> list[AddAction]:
@@ -287,7 +323,12 @@ def _run_tasks(spark: SparkSession, rows: DataFrame, write: RowWrite) -> list[Ad
         if accumulator is not None and accumulator.value:
             abandon(write, accumulator.value)
         raise
-    added = [action for report in reports if report["added"] for action in pickle.loads(bytes(report["added"]))]
+    added = [
+        action
+        for report in reports
+        if report["added"]
+        for action in pickle.loads(bytes(report["added"]))
+    ]
     refusal = next((report["refusal"] for report in reports if report["refusal"]), None)
     if refusal is not None:
         abandon(write, added)
@@ -304,7 +345,8 @@ def _task(
         try:
             added = write.run(sample.watch(batch.rename_columns(names) for batch in batches))
         except InvalidInputError as error:
-            # Rows that cannot be written will not be writable at the next attempt either: told, not raised.
+            # Rows that cannot be written will not be writable at the next attempt either: told, not
+            # raised.
             yield _report(refusal=pickle.dumps(error))
             return
         if accumulator is not None:
@@ -315,5 +357,9 @@ def _task(
     return run
 
 
-def _report(*, added: bytes | None = None, refusal: bytes | None = None, prose: str | None = None) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([{"added": added, "refusal": refusal, "prose": prose}], schema=_REPORT)
+def _report(
+    *, added: bytes | None = None, refusal: bytes | None = None, prose: str | None = None
+) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(
+        [{"added": added, "refusal": refusal, "prose": prose}], schema=_REPORT
+    )

@@ -25,13 +25,19 @@ from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, MemoryStore, ObjectStore, S3Store
 
 from indextables.config.registry import is_news
-from indextables.config.storage import AwsSettings, AzureSettings, GcpSettings, RequestSettings, StoreSettings
+from indextables.config.storage import (
+    AwsSettings,
+    AzureSettings,
+    GcpSettings,
+    RequestSettings,
+    StoreSettings,
+)
 from indextables.errors import InvalidInputError
 from indextables.storage.location import Location
 from indextables.storage.remote import read_failure
 
 logger = logging.getLogger(__name__)
-# What obstore finds by itself comes first, as it does for AWS's own tools.
+# What obstore finds automatically comes first, as it does for AWS's own tools.
 _READ_BY_OBSTORE = (
     "AWS_ACCESS_KEY_ID",
     "AWS_WEB_IDENTITY_TOKEN_FILE",
@@ -62,7 +68,10 @@ class AwsProfile(Struct, frozen=True):
 
     def keys(self) -> dict[str, str]:
         """Return everything that both files contain about the profile."""
-        section = self.name if self.name == "default" else f"profile {self.name}"
+        if self.name == "default":
+            section = self.name
+        else:
+            section = f"profile {self.name}"
         return {**_section(self.config_file, section), **_section(self.credentials_file, self.name)}
 
 
@@ -89,7 +98,7 @@ def _section(file: Path, name: str) -> dict[str, str]:
     try:
         parser.read(file, encoding="utf-8")
     except (OSError, configparser.Error, UnicodeDecodeError):
-        # Not ours to judge: whoever has no usable file is served by the rest of the chain.
+        # Not an error here: without a usable file the rest of the chain applies.
         return {}
     if parser.has_section(name):
         return dict(parser.items(name))
@@ -98,7 +107,9 @@ def _section(file: Path, name: str) -> dict[str, str]:
 
 # Azurite's documented account, the same everywhere: its key is no secret.
 EMULATOR_ACCOUNT = "devstoreaccount1"
-EMULATOR_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+EMULATOR_KEY = (
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+)
 
 # An overall limit would cut off large transfers that are going well; silence is limited instead.
 _LONGEST_TRANSFER = timedelta(hours=6)
@@ -119,7 +130,9 @@ def s3_config(place: Location, aws: AwsSettings) -> dict[str, Any]:
         config["virtual_hosted_style_request"] = str(not aws.path_style_access).lower()
     if aws.endpoint and aws.path_style_access is False:
         scheme, _, host = aws.endpoint.partition("://")
-        config["endpoint"] = f"{scheme}://{place.container}.{host.removeprefix(f'{place.container}.')}"
+        config["endpoint"] = (
+            f"{scheme}://{place.container}.{host.removeprefix(f'{place.container}.')}"
+        )
     return config
 
 
@@ -176,7 +189,9 @@ def retry_config(requests: RequestSettings) -> Any:
         "retry_timeout": timedelta(minutes=3),
         "backoff": {
             "init_backoff": timedelta(milliseconds=requests.base_delay_ms),
-            "max_backoff": timedelta(milliseconds=max(requests.base_delay_ms, requests.max_delay_ms)),
+            "max_backoff": timedelta(
+                milliseconds=max(requests.base_delay_ms, requests.max_delay_ms)
+            ),
             "base": 2,
         },
     }
@@ -189,9 +204,13 @@ def present_only(**config: str | None) -> dict[str, Any]:
 
 def _emulator(endpoint: str | None) -> dict[str, Any]:
     """Return the Azurite emulator at its default or the given address."""
-    address = (endpoint or "http://127.0.0.1:10000").rstrip("/").removesuffix(f"/{EMULATOR_ACCOUNT}")
+    address = (
+        (endpoint or "http://127.0.0.1:10000").rstrip("/").removesuffix(f"/{EMULATOR_ACCOUNT}")
+    )
     return present_only(
-        account_name=EMULATOR_ACCOUNT, account_key=EMULATOR_KEY, endpoint=f"{address}/{EMULATOR_ACCOUNT}"
+        account_name=EMULATOR_ACCOUNT,
+        account_key=EMULATOR_KEY,
+        endpoint=f"{address}/{EMULATOR_ACCOUNT}",
     )
 
 
@@ -223,7 +242,9 @@ def open_client(place: Location, settings: StoreSettings) -> ObjectStore:
         return build(place, settings)
     except (BaseError, ValueError) as error:
         reason = read_failure(error, secrets_of(settings)).reason
-        raise InvalidInputError(f"The store {place.url} cannot be opened: {reason}", url=place.url) from None
+        raise InvalidInputError(
+            f"The store {place.url} cannot be opened: {reason}", url=place.url
+        ) from None
 
 
 def secrets_of(settings: StoreSettings) -> list[str]:
@@ -231,7 +252,13 @@ def secrets_of(settings: StoreSettings) -> list[str]:
     secrets.
     """
     aws, azure, gcp = settings.aws, settings.azure, settings.gcp
-    texts = [aws.access_key, aws.secret_key, aws.session_token, azure.account_key, azure.connection_string]
+    texts = [
+        aws.access_key,
+        aws.secret_key,
+        aws.session_token,
+        azure.account_key,
+        azure.connection_string,
+    ]
     texts += [azure.sas_token, azure.bearer_token, azure.client_secret, gcp.service_account_key]
     texts += [settings.databricks.api_token, settings.databricks.client_secret]
     return [text for text in texts if text and len(text) > 3]
@@ -253,7 +280,9 @@ def load_provider(
         attribute = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         message = f"The credentials provider {dotted!r} cannot be loaded: {error}"
-        hint = "Give it as `module:Name`; the module must be importable wherever the store is opened."
+        hint = (
+            "Give it as `module:Name`; the module must be importable wherever the store is opened."
+        )
         raise InvalidInputError(message, hint=hint, key="aws.credentialsProviderClass") from error
     arguments: dict[str, Any] = {}
     if _takes(attribute, "settings"):
@@ -270,14 +299,21 @@ def load_provider(
     return cast(Callable[[], Any], attribute)
 
 
-def _make_provider(provider: Callable[..., Any], arguments: Mapping[str, Any], dotted: str) -> Callable[[], Any]:
+def _make_provider(
+    provider: Callable[..., Any], arguments: Mapping[str, Any], dotted: str
+) -> Callable[[], Any]:
     try:
         made: Callable[[], Any] = provider(**arguments)
         return made
-    except Exception as error:  # noqa: BLE001 - somebody else's code
+    except Exception as error:  # noqa: BLE001 - foreign code
         shown = str(error)
-        for value in sorted(map(str, arguments.get("settings", {}).values()), key=len, reverse=True):
-            shown = shown.replace(value, "<hidden>") if len(value) > 3 else shown
+        for value in sorted(
+            map(str, arguments.get("settings", {}).values()), key=len, reverse=True
+        ):
+            if len(value) > 3:
+                shown = shown.replace(value, "<hidden>")
+            else:
+                shown = shown
         message = f"The credentials provider {dotted!r} failed: {type(error).__name__}: {shown}"
         # The cause would show what it was arguments.
         raise InvalidInputError(message, key="aws.credentialsProviderClass") from None
@@ -301,7 +337,9 @@ def _s3(place: Location, settings: StoreSettings) -> ObjectStore:
     aws, config = settings.aws, s3_config(place, settings.aws)
     provider: Any = None
     if aws.credentials_provider_class:
-        provider = load_provider(aws.credentials_provider_class, settings.databricks.given(), url=place.url)
+        provider = load_provider(
+            aws.credentials_provider_class, settings.databricks.given(), url=place.url
+        )
     elif not aws.access_key and (profile := find_profile(os.environ)):
         provider = profile
         if not (aws.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")):
@@ -320,7 +358,9 @@ def _azure(place: Location, settings: StoreSettings) -> ObjectStore:
     return AzureStore(
         place.container,
         config=cast(Any, config),
-        client_options=client_options(settings.requests, allow_http=config.get("endpoint", "").startswith("http://")),
+        client_options=client_options(
+            settings.requests, allow_http=config.get("endpoint", "").startswith("http://")
+        ),
         retry_config=retry_config(settings.requests),
     )
 
@@ -330,7 +370,9 @@ def _gcs(place: Location, settings: StoreSettings) -> ObjectStore:
     return GCSStore(
         place.container,
         config=cast(Any, config),
-        client_options=client_options(settings.requests, allow_http=config.get("base_url", "").startswith("http://")),
+        client_options=client_options(
+            settings.requests, allow_http=config.get("base_url", "").startswith("http://")
+        ),
         retry_config=retry_config(settings.requests),
     )
 

@@ -69,7 +69,9 @@ def open_hdfs(place: Location, settings: StoreSettings) -> HdfsStore:
     }
     try:
         client = Client(
-            place.url[: len(place.url) - len(place.folder)].rstrip("/") if place.container else None,
+            place.url[: len(place.url) - len(place.folder)].rstrip("/")
+            if place.container
+            else None,
             patience,
             hdfs.config_directory,
             kerberos_principal=hdfs.kerberos_principal,
@@ -77,12 +79,16 @@ def open_hdfs(place: Location, settings: StoreSettings) -> HdfsStore:
             kerberos_cache=hdfs.kerberos_cache,
         )
     except FAILURES as error:
-        raise InvalidInputError(f"The store {place.url} cannot be opened: {_line(error)}", url=place.url) from None
+        raise InvalidInputError(
+            f"The store {place.url} cannot be opened: {_line(error)}", url=place.url
+        ) from None
     return HdfsStore(client, place.url, place.folder)
 
 
 class HdfsStore:
-    """Objects are files below a folder of HDFS. Cannot be pickled: send the `StoreSpec` and open it there."""
+    """Objects are files below a folder of HDFS. Cannot be pickled: send the `StoreSpec` and open it
+    there.
+    """
 
     def __init__(self, client: Client, url: str, folder: str) -> None:
         self._client = client
@@ -126,7 +132,10 @@ class HdfsStore:
             for start, length in ranges:
                 # The client gives up the process where it is asked for bytes beyond the end.
                 inside = min(length, max(0, size - start))
-                data = reader.read_range(start, inside) if inside else b""
+                if inside:
+                    data = reader.read_range(start, inside)
+                else:
+                    data = b""
                 parts.append(self._complete(path, start, length, data))
         return parts
 
@@ -146,7 +155,12 @@ class HdfsStore:
             except FAILURES as error:
                 if _refusal(error) is not None:
                     raise self._failure("write", path, error) from None
-                log.warning("renaming %s in %s failed, its state is unknown: %s", path, self._url, _line(error))
+                log.warning(
+                    "renaming %s in %s failed, its state is unknown: %s",
+                    path,
+                    self._url,
+                    _line(error),
+                )
                 return PutOutcome.UNKNOWN
         return PutOutcome.CREATED
 
@@ -159,7 +173,9 @@ class HdfsStore:
         try:
             file = source.open("rb")
         except OSError as error:
-            raise InvalidInputError(f"The file to store, {source}, cannot be read: {error.strerror}.") from error
+            raise InvalidInputError(
+                f"The file to store, {source}, cannot be read: {error.strerror}."
+            ) from error
         with file:
             self._replace(path, iter(lambda: file.read(_COPY_BYTES), b""))
 
@@ -197,9 +213,13 @@ class HdfsStore:
     def _full(self, path: str, *, may_be_temporary: bool = False) -> str:
         checked = check(path)
         if not may_be_temporary and _is_temporary(checked):
-            raise InvalidInputError(f"{path!r} is a name that the store keeps for unfinished files.", path=path)
+            raise InvalidInputError(
+                f"{path!r} is a name that the store keeps for unfinished files.", path=path
+            )
         if ":" in checked:
-            raise InvalidInputError(f"{path!r} is no name for HDFS: it takes no colons.", path=path, url=self._url)
+            raise InvalidInputError(
+                f"{path!r} is no name for HDFS: it takes no colons.", path=path, url=self._url
+            )
         return f"{self._root}/{checked}"
 
     def _status(self, path: str, full: str) -> FileStatus | None:
@@ -223,7 +243,9 @@ class HdfsStore:
         for status in self._statuses(full):
             path = status.path[len(base) :] + ("/" if status.isdir else "")
             # A file lists itself; a folder may hold what comes later than its own name.
-            if status.path != full and (path > start_after or (status.isdir and start_after.startswith(path))):
+            if status.path != full and (
+                path > start_after or (status.isdir and start_after.startswith(path))
+            ):
                 entries.append((path, status))
         for path, status in sorted(entries, key=itemgetter(0)):
             if status.isdir:
@@ -245,7 +267,9 @@ class HdfsStore:
         try:
             with (
                 self._request("write", path),
-                self._client.create(temp, WriteOptions(create_parent=True, overwrite=False)) as writer,
+                self._client.create(
+                    temp, WriteOptions(create_parent=True, overwrite=False)
+                ) as writer,
             ):
                 for part in parts:
                     writer.write(part)
@@ -254,7 +278,9 @@ class HdfsStore:
             try:
                 self._client.delete(temp, False)
             except FAILURES as error:
-                log.warning("the temporary file %s in %s stays behind: %s", temp, self._url, _line(error))
+                log.warning(
+                    "the temporary file %s in %s stays behind: %s", temp, self._url, _line(error)
+                )
 
     @contextmanager
     def _request(self, verb: str, path: str) -> Iterator[None]:
@@ -273,7 +299,9 @@ class HdfsStore:
         if absent and verb != "write":
             return NotFoundError(f"There is no file {path} in {self._url}.", **context)
         message = f"Cannot {verb} {path or 'the files'} in {self._url}: {_line(error)}"
-        return (_refusal(error) or (UnavailableError if _is_silence(error) else StorageError))(message, **context)
+        return (_refusal(error) or (UnavailableError if _is_silence(error) else StorageError))(
+            message, **context
+        )
 
     def _info(self, status: FileStatus) -> ObjectInfo:
         return ObjectInfo(
@@ -310,4 +338,6 @@ def _is_silence(error: Exception) -> bool:
 
 def _line(error: Exception) -> str:
     """Return the server's message without its Java stack."""
-    return str(error).replace("\\n", "\n").replace("\\t", "\t").partition("\n")[0].strip()[:400] + "."
+    return (
+        str(error).replace("\\n", "\n").replace("\\t", "\t").partition("\n")[0].strip()[:400] + "."
+    )

@@ -41,12 +41,16 @@ TURN_SECONDS = 0.2
 _TURN_POLL_SECONDS = 0.002
 
 
-def list_files(root: str, folder: str, start_after: str, fail: Callable[[OSError], Exception]) -> Iterator[ObjectInfo]:
-    """Yield the files below `folder` whose paths come after `start_after`; one folder is read at a time.
+def list_files(
+    root: str, folder: str, start_after: str, fail: Callable[[OSError], Exception]
+) -> Iterator[ObjectInfo]:
+    """Yield the files below `folder` whose paths come after `start_after`; one folder is read at a
+    time.
 
-    Files that vanish during the listing are left out, and so are unfinished writes. A symbolic link to a folder is not
-    followed, so that nothing outside the root is ever listed (and then perhaps purged). A link that leads nowhere is
-    listed: reading it fails, which is not the same as its absence. `fail` translates an error of the disk.
+    Files that vanish during the listing are left out, and so are unfinished writes. A symbolic link
+    to a folder is not followed, so that nothing outside the root is ever listed (and then perhaps
+    purged). A link that leads nowhere is listed: reading it fails, which is not the same as its
+    absence. `fail` translates an error of the disk.
     """
     try:
         pending = [iter(_sorted_entries(root, folder, start_after))]
@@ -59,7 +63,9 @@ def list_files(root: str, folder: str, start_after: str, fail: Callable[[OSError
                     if entry.is_file():
                         status = entry.stat()
                     elif entry.is_symlink() and not os.path.exists(entry.path):
-                        status = entry.stat(follow_symlinks=False)  # its target may be there again later
+                        status = entry.stat(
+                            follow_symlinks=False
+                        )  # its target may be there again later
                     else:
                         continue
                 except FileNotFoundError:
@@ -95,7 +101,9 @@ def remove_empty_folders(root: str | os.PathLike[str]) -> None:
 
 def info_of(path: str, stat: os.stat_result) -> ObjectInfo:
     """Return a file's description as in a listing."""
-    return ObjectInfo(path, stat.st_size, stat.st_mtime_ns // 1_000_000, f"{stat.st_ino:x}-{stat.st_mtime_ns:x}")
+    return ObjectInfo(
+        path, stat.st_size, stat.st_mtime_ns // 1_000_000, f"{stat.st_ino:x}-{stat.st_mtime_ns:x}"
+    )
 
 
 def _sorted_entries(root: str, folder: str, start_after: str) -> list[tuple[str, os.DirEntry[str]]]:
@@ -113,7 +121,9 @@ def _sorted_entries(root: str, folder: str, start_after: str) -> list[tuple[str,
                     path = f"{base}{entry.name}/"
                     if path > start_after or start_after.startswith(path):
                         paths_and_entries.append((path, entry))
-                elif (path := base + entry.name) > start_after and not entry.name.startswith(TEMP_PREFIX):
+                elif (path := base + entry.name) > start_after and not entry.name.startswith(
+                    TEMP_PREFIX
+                ):
                     paths_and_entries.append((path, entry))
     except (FileNotFoundError, NotADirectoryError):
         return []
@@ -205,7 +215,9 @@ class LocalStore:
         try:
             source_file = open(source, "rb")  # noqa: SIM115 (a missing source is the caller's mistake, not the store's)
         except OSError as error:
-            raise InvalidInputError(f"The file to store, {source}, cannot be read: {error.strerror}.") from error
+            raise InvalidInputError(
+                f"The file to store, {source}, cannot be read: {error.strerror}."
+            ) from error
         with source_file:
             self._replace(path, lambda file: shutil.copyfileobj(source_file, file, 1 << 20))
 
@@ -225,7 +237,9 @@ class LocalStore:
     def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectInfo]:
         """List files at or below the folder, sorted; folders are read one by one."""
         folder = check_folder(prefix)
-        return list_files(self._root, folder, start_after or "", partial(self._failure, "list", folder))
+        return list_files(
+            self._root, folder, start_after or "", partial(self._failure, "list", folder)
+        )
 
     def list_unfinished(self) -> Iterator[ObjectInfo]:
         """List temporary files of finished or running writers, for a purge with a minimum age."""
@@ -263,13 +277,18 @@ class LocalStore:
     def _full(self, path: str, *, may_be_temporary: bool = False) -> str:
         checked = check(path)
         if not may_be_temporary and checked.rpartition("/")[2].startswith(TEMP_PREFIX):
-            raise InvalidInputError(f"{path!r} is a name that the store keeps for unfinished files.", path=path)
+            raise InvalidInputError(
+                f"{path!r} is a name that the store keeps for unfinished files.", path=path
+            )
         return f"{self._root}/{checked}"
 
     def _replace(self, path: str, fill: Callable[[BinaryIO], None]) -> None:
         full = self._full(path)
         try:
-            with self._stage(path, full, fill) as temp, _folder_descriptor(os.path.dirname(full)) as folder:
+            with (
+                self._stage(path, full, fill) as temp,
+                _folder_descriptor(os.path.dirname(full)) as folder,
+            ):
                 _drop_checksum(full)
                 os.replace(temp, full)
                 os.fsync(folder)
@@ -284,7 +303,8 @@ class LocalStore:
         try:
             os.link(temp, full)
         except FileExistsError:
-            # A network file system may repeat the request after a lost answer and then meet our own link.
+            # A network file system may repeat the request after a lost answer and then meet our own
+            # link.
             if os.stat(temp).st_nlink < 2:
                 return PutOutcome.EXISTS
         except OSError as error:
@@ -292,7 +312,9 @@ class LocalStore:
                 raise
             if error.errno in _NO_LINKS:
                 self._no_links(path, error)
-            log.warning("linking %s in %s failed, its state is unknown: %s", path, self._root, error)
+            log.warning(
+                "linking %s in %s failed, its state is unknown: %s", path, self._root, error
+            )
             return PutOutcome.UNKNOWN
         try:
             os.fsync(folder)
@@ -351,16 +373,22 @@ class LocalStore:
     def _failure(self, verb: str, path: str, error: OSError) -> IndexTablesError:
         context = {"path": path, "root": self._root}
         if isinstance(error, _RemovedFolder):
-            return NotFoundError(f"{path} is not written: {self._root} holds no table any more.", **context)
+            return NotFoundError(
+                f"{path} is not written: {self._root} holds no table any more.", **context
+            )
         if isinstance(error, _ABSENT) and verb != "write":
             return NotFoundError(f"There is no file {path} in {self._root}.", **context)
         message = f"Cannot {verb} {path or 'the files'} in {self._root}: {error.strerror or error}."
         if isinstance(error, PermissionError) or error.errno == errno.EROFS:
-            return AccessDeniedError(message, hint="Check the owner and mode of the folder.", **context)
+            return AccessDeniedError(
+                message, hint="Check the owner and mode of the folder.", **context
+            )
         if error.errno in _FULL:
             return StorageFullError(message, **context)
         if error.errno in _UNREACHABLE:
-            return UnavailableError(message, hint="Check that the file system is mounted and answers.", **context)
+            return UnavailableError(
+                message, hint="Check that the file system is mounted and answers.", **context
+            )
         return StorageError(message, **context)
 
 
@@ -382,7 +410,7 @@ class Turn:
     def take(self) -> bool:
         """Wait for the turn. Returns whether it was obtained."""
         if self._handle is None and self._folder is not None:
-            folder, self._folder = self._folder, None  # whoever waited in vain does not wait again
+            folder, self._folder = self._folder, None  # after a timeout it does not wait again
             try:
                 handle = os.open(folder, os.O_RDONLY)
             except OSError:

@@ -18,7 +18,8 @@ from indextables.errors import InvalidInputError
 from indextables.model.arguments import argument_error
 from indextables.model.values import NULL_PARTITION, escape, folder_value, unescape
 
-# An empty, `.` or `..` segment leads out of the root; control characters and, on Azure, `\` cannot be kept in a name.
+# An empty, `.` or `..` segment leads out of the root; control characters and, on Azure, `\` cannot
+# be kept in a name.
 _UNSAFE = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|[\x00-\x1f\x7f\\]")
 
 
@@ -45,7 +46,9 @@ def check_folder(prefix: str) -> str:
 
 def join(*parts: str) -> str:
     """Join parts with one `/`; empty parts are left out."""
-    return "/".join(part.strip("/") if i else part.rstrip("/") for i, part in enumerate(parts) if part)
+    return "/".join(
+        part.strip("/") if i else part.rstrip("/") for i, part in enumerate(parts) if part
+    )
 
 
 def relative_to_root(root: str, path: str) -> str:
@@ -58,7 +61,9 @@ def relative_to_root(root: str, path: str) -> str:
     inside = path.removeprefix(folder)
     if inside == path or not is_path(inside):
         message = f"{path!r} lies outside the table at {root!r}."
-        raise InvalidInputError(message, hint="Only files under the table's own folder can be named.", path=path)
+        raise InvalidInputError(
+            message, hint="Only files under the table's own folder can be named.", path=path
+        )
     return inside
 
 
@@ -92,7 +97,9 @@ def parse_location(url: str | os.PathLike[str]) -> Location:
         raise argument_error("The path of a table", "a text or a pathlib.Path", url)
     text = os.fspath(url)
     if not text:
-        raise InvalidInputError("The path of the table is empty.", hint="Give a local path or a URL.")
+        raise InvalidInputError(
+            "The path of the table is empty.", hint="Give a local path or a URL."
+        )
     check_characters(text)
     match = _SCHEME.match(text)
     if match is None or (match[2] is None and match[1].lower() != "file"):
@@ -101,7 +108,9 @@ def parse_location(url: str | os.PathLike[str]) -> Location:
     kind = _KINDS.get(match[1].lower())
     if kind is None:
         schemes = ", ".join(f"{scheme}://" for scheme in _KINDS)
-        raise InvalidInputError(f"There is no store for {match[1]}:// URLs.", hint=f"Known are local paths, {schemes}.")
+        raise InvalidInputError(
+            f"There is no store for {match[1]}:// URLs.", hint=f"Known are local paths, {schemes}."
+        )
     if kind == "local":
         return _local(_path_of_file_url(text))
     return _remote(kind, match[1].lower(), text[match.end() :])
@@ -112,18 +121,26 @@ def _check_local(path: str, scheme: str | None) -> None:
     if scheme is not None and scheme.lower() in _KINDS and path[len(scheme) + 1 :].startswith("/"):
         meant = f"{scheme}://{path[len(scheme) + 1 :].lstrip('/')}"
         message = f"{path!r} is neither a URL nor a local path."
-        raise InvalidInputError(message, hint=f"Write {meant}, or ./{path} for a folder of that name.", path=path)
+        raise InvalidInputError(
+            message, hint=f"Write {meant}, or ./{path} for a folder of that name.", path=path
+        )
     expanded = os.path.expanduser(path)  # noqa: PTH111
     if expanded != path:
         message = f"{path!r} is not expanded as a shell does it."
-        raise InvalidInputError(message, hint=f"Write {expanded}, or ./{path} for a folder of that name.", path=path)
+        raise InvalidInputError(
+            message, hint=f"Write {expanded}, or ./{path} for a folder of that name.", path=path
+        )
 
 
 def check_characters(path: str) -> str:
     """Return the path, or raise an error if it contains a NUL character."""
     if "\0" in path:
-        message = f"The path {path!r} holds a NUL character, with which no file or folder can be named."
-        raise InvalidInputError(message, hint="Take it out of the path. Nothing was changed.", path=path)
+        message = (
+            f"The path {path!r} holds a NUL character, with which no file or folder can be named."
+        )
+        raise InvalidInputError(
+            message, hint="Take it out of the path. Nothing was changed.", path=path
+        )
     return path
 
 
@@ -132,9 +149,7 @@ def _path_of_file_url(url: str) -> str:
     if parts.netloc and parts.netloc.lower() != "localhost":
         path = unquote(parts.path)
         message = f"{url!r} names the host {parts.netloc!r}; files of another host cannot be reached by a file:// URL."
-        hint = (
-            f"Write file:///{parts.netloc}{path} or file://{path} for a folder here; for a share, where it is mounted."
-        )
+        hint = f"Write file:///{parts.netloc}{path} or file://{path} for a folder here; for a share, where it is mounted."
         raise InvalidInputError(message, hint=hint, url=url)
     return check_characters(unquote(parts.path))
 
@@ -152,13 +167,21 @@ def _remote(kind: Kind, scheme: str, rest: str) -> Location:
     container, _, host = authority.partition("@") if kind == "azure" else (authority, "", "")
     if kind == "hdfs" and not folder:
         hint = f"Write {scheme}://host:port/folder, or {scheme}:///folder for the file system that Hadoop is set to."
-        raise InvalidInputError(f"The URL {scheme}://{rest} names no folder.", hint=hint, url=f"{scheme}://{rest}")
+        raise InvalidInputError(
+            f"The URL {scheme}://{rest} names no folder.", hint=hint, url=f"{scheme}://{rest}"
+        )
     if "@" in container or (":" in container and kind != "hdfs") or "?" in rest:
         message = f"A {scheme}:// URL holds a bucket or container and a path, nothing else."
-        raise InvalidInputError(message, hint="Give credentials as options, such as aws.secretKey or azure.sasToken.")
+        raise InvalidInputError(
+            message, hint="Give credentials as options, such as aws.secretKey or azure.sasToken."
+        )
     if not container and kind not in ("memory", "hdfs"):
-        raise InvalidInputError(f"The URL {scheme}://{rest} names no bucket or container.", url=f"{scheme}://{rest}")
-    return Location(kind, f"{scheme}://{authority}" + (f"/{folder}" if folder else ""), container, folder, host)
+        raise InvalidInputError(
+            f"The URL {scheme}://{rest} names no bucket or container.", url=f"{scheme}://{rest}"
+        )
+    return Location(
+        kind, f"{scheme}://{authority}" + (f"/{folder}" if folder else ""), container, folder, host
+    )
 
 
 def inside(root: str, path: str) -> str:
@@ -196,6 +219,8 @@ def partition_values(path: str) -> dict[str, str | None]:
             continue
         name = unescape(column)
         if not name or name in values:
-            raise InvalidInputError(f"Folder {folder!r} of {path!r} names no column of its own.", path=path)
+            raise InvalidInputError(
+                f"Folder {folder!r} of {path!r} names no column of its own.", path=path
+            )
         values[name] = None if value == NULL_PARTITION else unescape(value)
     return values

@@ -95,7 +95,9 @@ def note_use(url: str) -> None:
     """Record the use of obstore. Raises StorageError in a forked child whose parent had used it."""
     if _guard.used_before_fork:
         message = f"The store {url} cannot be used in process {os.getpid()}: it was forked from one that used a store."
-        hint = "Start processes with the 'spawn' method, or fork before any table or store is opened."
+        hint = (
+            "Start processes with the 'spawn' method, or fork before any table or store is opened."
+        )
         raise StorageError(message, hint=hint, url=url, pid=os.getpid())
     _guard.used = True
 
@@ -105,11 +107,20 @@ FAILURES = (BaseError, OSError, ValueError)
 
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>([^<]{1,80})</Code>")
-_CODE_OF_ONE = re.compile(r"\(code: (\w+)\)")  # one object of a bulk deletion; Azure writes the status there
+_CODE_OF_ONE = re.compile(
+    r"\(code: (\w+)\)"
+)  # one object of a bulk deletion; Azure writes the status there
 _MESSAGE = re.compile(r"<Message>([^<]{1,300})</Message>")
 _RETRIES = re.compile(r"after (\d+) retries")
 _NO_CONTAINER = {"NoSuchBucket", "ContainerNotFound", "ContainerBeingDeleted"}
-_SLOW_DOWN = {"SlowDown", "ServerBusy", "Throttling", "ThrottlingException", "RequestLimitExceeded", "TooManyRequests"}
+_SLOW_DOWN = {
+    "SlowDown",
+    "ServerBusy",
+    "Throttling",
+    "ThrottlingException",
+    "RequestLimitExceeded",
+    "TooManyRequests",
+}
 _DENIED = {"AccessDenied", "AuthorizationFailure", "AuthenticationFailed"}
 _STORE_FAILED = {"RequestTimeout", "OperationTimedOut", "InternalError", "ServiceUnavailable"}
 _SIGNATURE = re.compile(r"((?:sig|signature|token|secret|password|key)=)[^&\s\"<]+", re.IGNORECASE)
@@ -191,9 +202,16 @@ def to_error(failure: Failure, *, verb: str, url: str, path: str) -> IndexTables
     """Convert a failed request to our error."""
     place = f"{url}/{path}" if path else url
     message = f"Cannot {verb} {place}: {failure.reason}"
-    context: dict[str, Any] = {"path": path, "url": url, "status": failure.status, "code": failure.code}
+    context: dict[str, Any] = {
+        "path": path,
+        "url": url,
+        "status": failure.status,
+        "code": failure.code,
+    }
     if failure.no_container:
-        return StorageError(message, hint="Create the bucket or container, or correct its name.", **context)
+        return StorageError(
+            message, hint="Create the bucket or container, or correct its name.", **context
+        )
     if failure.missing:
         return NotFoundError(f"There is no object {place}.", **context)
     if failure.denied:
@@ -254,7 +272,9 @@ def _apart(ranges: Sequence[tuple[int, int]]) -> list[Sequence[tuple[int, int]]]
 
 
 class RemoteStore:
-    """Objects below a folder of a bucket or container. Cannot be pickled: send the `StoreSpec` and open it there."""
+    """Objects below a folder of a bucket or container. Cannot be pickled: send the `StoreSpec` and
+    open it there.
+    """
 
     def __init__(
         self,
@@ -305,7 +325,9 @@ class RemoteStore:
         if length == 0:
             return b""
         read = self._call(
-            "read", path, lambda: bytes(obstore.get_range(self._client, full, start=start, length=length))
+            "read",
+            path,
+            lambda: bytes(obstore.get_range(self._client, full, start=start, length=length)),
         )
         return self._complete(path, start, length, read)
 
@@ -318,9 +340,14 @@ class RemoteStore:
         read: dict[tuple[int, int], bytes] = {}
         for some in _apart(nonempty):
             starts, lengths = zip(*some, strict=True)
-            request = partial(obstore.get_ranges, self._client, full, starts=starts, lengths=lengths, coalesce=0)
+            request = partial(
+                obstore.get_ranges, self._client, full, starts=starts, lengths=lengths, coalesce=0
+            )
             read.update(zip(some, map(bytes, self._call("read", path, request)), strict=True))
-        return [self._complete(path, start, length, read[start, length] if length else b"") for start, length in ranges]
+        return [
+            self._complete(path, start, length, read[start, length] if length else b"")
+            for start, length in ranges
+        ]
 
     def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
         """Create the object in one request. UNKNOWN unless the store clearly accepted or refused
@@ -335,8 +362,12 @@ class RemoteStore:
             if failure.exists:
                 return PutOutcome.EXISTS
             if failure.refused_for_certain:
-                raise to_error(self._write_failure(failure), verb="create", url=self._url, path=path) from None
-            log.warning("whether %s in %s was created is unknown: %s", path, self._url, failure.reason)
+                raise to_error(
+                    self._write_failure(failure), verb="create", url=self._url, path=path
+                ) from None
+            log.warning(
+                "whether %s in %s was created is unknown: %s", path, self._url, failure.reason
+            )
             return PutOutcome.UNKNOWN
         self._container_exists = True
         return PutOutcome.CREATED
@@ -351,14 +382,18 @@ class RemoteStore:
         try:
             size = source.stat().st_size
         except OSError as error:
-            raise InvalidInputError(f"The file to store, {source}, cannot be read: {error.strerror}.") from error
+            raise InvalidInputError(
+                f"The file to store, {source}, cannot be read: {error.strerror}."
+            ) from error
         part = max(self._part_bytes, -(-size // _MAX_PARTS))
         self._upload(path, full, source, part)
 
     def _upload(self, path: str, full: str, source: bytes | Path, part: int) -> None:
         # Parts that are under way lie in memory: the larger they are, the fewer.
         at_once = max(1, min(_PARTS_AT_ONCE, _PARTS_BYTES // part))
-        put = partial(obstore.put, self._client, full, source, chunk_size=part, max_concurrency=at_once)
+        put = partial(
+            obstore.put, self._client, full, source, chunk_size=part, max_concurrency=at_once
+        )
         self._call("write", path, put)
 
     def head(self, path: str) -> ObjectInfo | None:
@@ -381,7 +416,9 @@ class RemoteStore:
         for info in listed:
             if info.path <= last:
                 message = f"The store {self._url} does not list in order: {info.path!r} came after {last!r}."
-                raise StorageError(message, hint="Use a bucket that lists by name (S3 directory buckets do not).")
+                raise StorageError(
+                    message, hint="Use a bucket that lists by name (S3 directory buckets do not)."
+                )
             last = info.path
             yield info
 
@@ -419,7 +456,8 @@ class RemoteStore:
 
     def _list_objects(self, folder: str, start_after: str) -> Iterator[ObjectInfo]:
         within = (self._base + folder).rstrip("/")
-        # obstore reads the offset as a path; one that is none (it may end in a slash) is left to the filter below.
+        # obstore reads the offset as a path; one that is none (it may end in a slash) is left to
+        # the filter below.
         if start_after and is_path(start_after):
             offset = self._base + start_after
         else:
@@ -437,7 +475,9 @@ class RemoteStore:
         deleted one by one.
         """
         try:
-            self._backoff.run(lambda: self._call("delete", "", lambda: obstore.delete(self._client, batch)))
+            self._backoff.run(
+                lambda: self._call("delete", "", lambda: obstore.delete(self._client, batch))
+            )
         except NotFoundError:
             self._check_container()
             if len(batch) > 1:
@@ -453,7 +493,7 @@ class RemoteStore:
 
     def _info(self, meta: Any) -> ObjectInfo:
         modified_ms = round(meta["last_modified"].timestamp() * 1000)
-        # A listing of Azure gives the tag without the quotes that a look at the object has.
+        # A listing of Azure gives the tag without the quotes of a HEAD response.
         tag = (meta.get("e_tag") or "").strip('"') or None
         return ObjectInfo(meta["path"][len(self._base) :], meta["size"], modified_ms, tag)
 

@@ -59,11 +59,15 @@ class MeteredStore:
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """See `Store.get_ranges`."""
-        return self._measure("get_ranges", lambda: self.inner.get_ranges(path, ranges), lambda r: sum(map(len, r)))
+        return self._measure(
+            "get_ranges", lambda: self.inner.get_ranges(path, ranges), lambda r: sum(map(len, r))
+        )
 
     def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
         """See `Store.put_if_absent`."""
-        return self._measure("put_if_absent", lambda: self.inner.put_if_absent(path, data), lambda _: len(data))
+        return self._measure(
+            "put_if_absent", lambda: self.inner.put_if_absent(path, data), lambda _: len(data)
+        )
 
     def put(self, path: str, data: bytes) -> None:
         """See `Store.put`."""
@@ -71,7 +75,9 @@ class MeteredStore:
 
     def put_file(self, path: str, source: Path) -> None:
         """See `Store.put_file`."""
-        size = source.stat().st_size if source.is_file() else 0  # the store says what is wrong with what is no file
+        size = (
+            source.stat().st_size if source.is_file() else 0
+        )  # the store says what is wrong with what is no file
         self._measure("put_file", lambda: self.inner.put_file(path, source), lambda _: size)
 
     def head(self, path: str) -> ObjectInfo | None:
@@ -111,7 +117,9 @@ class MeteredStore:
         """See `Store.local_path`."""
         return self.inner.local_path(path)
 
-    def _measure(self, verb: str, ask: Callable[[], T], size: Callable[[T], int] | None = None) -> T:
+    def _measure(
+        self, verb: str, ask: Callable[[], T], size: Callable[[T], int] | None = None
+    ) -> T:
         labels, began = (self.inner.url, self._kind, verb), time.perf_counter()
         try:
             answer = ask()
@@ -145,7 +153,9 @@ class StoreSpec(Struct, frozen=True):
 
     @classmethod
     def from_url(
-        cls, url: str | os.PathLike[str], settings: config.Settings | Mapping[str, object] | None = None
+        cls,
+        url: str | os.PathLike[str],
+        settings: config.Settings | Mapping[str, object] | None = None,
     ) -> StoreSpec:
         """Parse a local path or a URL (made absolute), with the settings that this kind of store
         uses.
@@ -157,7 +167,10 @@ class StoreSpec(Struct, frozen=True):
             resolved = config.resolve(options=settings)
         databricks = resolved.group(DatabricksSettings)
         if (unread := databricks.given()) and resolved["aws.credentialsProviderClass"] is None:
-            say_unread(unread, "aws.credentialsProviderClass names no class that asks the workspace for credentials")
+            say_unread(
+                unread,
+                "aws.credentialsProviderClass names no class that asks the workspace for credentials",
+            )
         if place.kind in ("local", "memory"):
             return cls(place.url)
         options = StoreSettings(

@@ -43,7 +43,9 @@ class UnityCatalogCredentials:
         self._token: str | None = token
         self._client: tuple[str, str] = (str(client), str(secret))
         self._identity = str(token or client)
-        self._buffer = timedelta(minutes=int(settings.get("databricks.credential.refreshBuffer.minutes", 5)))
+        self._buffer = timedelta(
+            minutes=int(settings.get("databricks.credential.refreshBuffer.minutes", 5))
+        )
         self._retries = int(settings.get("databricks.retry.attempts", 3))
         self._may_fall_back = bool(settings.get("databricks.fallback.enabled", True))
         self._cache_size = int(settings.get("databricks.cache.maxSize", 100))
@@ -99,7 +101,10 @@ class UnityCatalogCredentials:
             return self._token
         both = base64.b64encode(":".join(self._client).encode()).decode()
         body = urlencode({"grant_type": "client_credentials", "scope": "all-apis"}).encode()
-        headers = {"Authorization": f"Basic {both}", "Content-Type": "application/x-www-form-urlencoded"}
+        headers = {
+            "Authorization": f"Basic {both}",
+            "Content-Type": "application/x-www-form-urlencoded",
+        }
         try:
             return str(self._post("/oidc/v1/token", body, headers)["access_token"])
         except PermissionError:
@@ -125,7 +130,9 @@ class UnityCatalogCredentials:
             if not passes or attempt == self._retries:
                 break
             time.sleep(min(0.1 * 2**attempt, 5))
-        raise StorageError(f"The request to {self._workspace}{path} failed: {reason}.", url=self._url)
+        raise StorageError(
+            f"The request to {self._workspace}{path} failed: {reason}.", url=self._url
+        )
 
     def _refusal_error(self, operation: str) -> StorageError:
         return StorageError(

@@ -38,7 +38,9 @@ def _renew_lock() -> None:
 os.register_at_fork(after_in_child=_renew_lock)
 
 
-def load_vector(store: Store, vector: str, *, records: int | None = None, fresh: bool = False) -> RowSet:
+def load_vector(
+    store: Store, vector: str, *, records: int | None = None, fresh: bool = False
+) -> RowSet:
     """Return the rows of a vector in the log. Raises BadFileError if it is damaged, missing, or of
     another row count.
 
@@ -50,9 +52,14 @@ def load_vector(store: Store, vector: str, *, records: int | None = None, fresh:
     else:
         rows = _from_file(store, place, fresh=fresh)
     if records is not None and len(rows) != records:
-        name = "a deletion vector of the log" if place is None else str(place)
+        if place is None:
+            name = "a deletion vector of the log"
+        else:
+            name = str(place)
         raise BadFileError(
-            f"The deletion vector {name} names {len(rows)} rows; the log says {records}.", path=store.url, vector=vector
+            f"The deletion vector {name} names {len(rows)} rows; the log says {records}.",
+            path=store.url,
+            vector=vector,
         )
     return rows
 
@@ -68,7 +75,8 @@ def _from_file(store: Store, place: VectorPlace, *, fresh: bool) -> RowSet:
         rows = place.rows(store.get_range(place.path, *place.span))
     except NotFoundError as gone:
         raise BadFileError(
-            f"{place.path}, which says which rows are deleted, is gone from {store.url}.", path=place.path
+            f"{place.path}, which says which rows are deleted, is gone from {store.url}.",
+            path=place.path,
         ) from gone
     rows.setflags(write=False)
     with _lock:
@@ -85,7 +93,10 @@ class VectorWriter:
     """
 
     def __init__(
-        self, store: Store, new_name: Callable[[], str] = lambda: uuid.uuid4().hex, written: Sequence[str] = ()
+        self,
+        store: Store,
+        new_name: Callable[[], str] = lambda: uuid.uuid4().hex,
+        written: Sequence[str] = (),
     ) -> None:
         self.store = store
         self.written: list[str] = list(written)
@@ -108,7 +119,9 @@ class VectorWriter:
         if body:
             self.written.append(path)
             created = self.store.put_if_absent(path, body) is PutOutcome.CREATED
-            if not created and self.store.get(path) != body:  # a request that was answered twice, or not at all
+            if (
+                not created and self.store.get(path) != body
+            ):  # a request that was answered twice, or not at all
                 raise BadFileError(f"Another file lies at {path} of {self.store.url}.", path=path)
         self._last = same, texts
         return texts

@@ -24,8 +24,14 @@ if TYPE_CHECKING:
 
 
 _OLD_FORMS = {"state.format": "json"}
-_OLDEST_FORMS = {**_OLD_FORMS, "checkpoint.json.layout": "object", "transaction.compression.enabled": "false"}
-"""What a table carries that readers of version 2 shall go on reading: nothing of a newer form is written to it."""
+_OLDEST_FORMS = {
+    **_OLD_FORMS,
+    "checkpoint.json.layout": "object",
+    "transaction.compression.enabled": "false",
+}
+"""What a table carries that readers of version 2 shall go on reading: nothing of a newer form is
+written to it.
+"""
 
 
 class DowngradeReport(Report, frozen=True):
@@ -57,11 +63,13 @@ class Administration:
         size: int | None = None,
         cooldown_hours: float | None = None,
     ) -> int:
-        """Record that an `operation` could not process the split at `path`, for a `reason`; returns the version.
+        """Record that an `operation` could not process the split at `path`, for a `reason`; returns
+        the version.
 
-        The split stays in the table and is readable; merges leave it alone for `cooldown_hours` (24, by the setting
-        `skippedFiles.cooldownDuration`). `partition_values` and `size` are the table's own where they are not given. The
-        count of its skips grows by one. Raises InvalidInputError for a path that is no split of the table.
+        The split stays in the table and is readable; merges leave it alone for `cooldown_hours`
+        (24, by the setting `skippedFiles.cooldownDuration`). `partition_values` and `size` are the
+        table's own where they are not given. The count of its skips grows by one. Raises
+        InvalidInputError for a path that is no split of the table.
 
             t.admin.record_skipped_file("splits/split-1.split", "the footer cannot be read")
         """
@@ -71,7 +79,10 @@ class Administration:
         if text("path", path) not in live:
             hint = "t.files() lists the splits; paths are relative to the table."
             raise InvalidInputError(f"{path} is no split of {table.path}.", hint=hint, path=path)
-        hours = table.settings.group(SkipSettings).cooldown_hours if cooldown_hours is None else cooldown_hours
+        if cooldown_hours is None:
+            hours = table.settings.group(SkipSettings).cooldown_hours
+        else:
+            hours = cooldown_hours
         request = SkipRequest(
             path,
             text("reason", reason),
@@ -85,27 +96,35 @@ class Administration:
         return version
 
     def downgrade_protocol(self, *, to: int, log_only: bool = False) -> DowngradeReport:
-        """Write the protocol back to version 2 or 3 (`to`) and a JSON checkpoint, so that an older engine opens the table.
+        """Write the protocol back to version 2 or 3 (`to`) and a JSON checkpoint, so that an older
+        engine opens the table.
 
-        For emergencies: the older engine may then write to the table, and knows nothing of what newer versions protect.
-        RefusedError lists the features in use that it could not handle. Splits that this package wrote are such a one:
-        with `log_only` they are left where they are, and the older engine reads the log, the schema and the list of
-        files, but not the rows of those splits. From then on the table carries settings by which only older forms are
-        written to it; `upgrade_protocol` and `update_metadata(unset=...)` lead back.
+        For emergencies: the older engine may then write to the table, and knows nothing of what
+        newer versions protect. RefusedError lists the features in use that it could not handle.
+        Splits that this package wrote are such a one: with `log_only` they are left where they are,
+        and the older engine reads the log, the schema and the list of files, but not the rows of
+        those splits. From then on the table carries settings by which only older forms are written
+        to it; `upgrade_protocol` and `update_metadata(unset=...)` lead back.
 
             t.admin.downgrade_protocol(to=3, log_only=True)
         """
         table = self.table
         table.check_writable()
         if to not in (2, 3):
-            raise InvalidInputError(f"A protocol can be written back to 2 or 3, not to {to!r}.", to=to)
+            raise InvalidInputError(
+                f"A protocol can be written back to 2 or 3, not to {to!r}.", to=to
+            )
         snapshot = table.log.newest_writable()
         table.show(snapshot)
         old = snapshot.header.protocol
         if max(old.min_reader_version, old.min_writer_version) <= to:
-            raise InvalidInputError(f"{table.path} has protocol {_versions(old)} already.", hint="Nothing was changed.")
+            raise InvalidInputError(
+                f"{table.path} has protocol {_versions(old)} already.", hint="Nothing was changed."
+            )
         used = protocols.newer_than(old, to, files=snapshot.files(columns=["path"]).num_rows)
-        blocking = [feature for feature in used if not (log_only and feature == protocols.PARQUET_SPLITS)]
+        blocking = [
+            feature for feature in used if not (log_only and feature == protocols.PARQUET_SPLITS)
+        ]
         if blocking:
             raise RefusedError(
                 f"{table.path} uses what protocol {to} does not know: {', '.join(blocking)}.",
@@ -115,9 +134,14 @@ class Administration:
                 features=blocking,
             )
         lowered = protocols.lower_protocol(old, to)
-        configuration = {**(snapshot.metadata.configuration or {}), **(_OLD_FORMS if to == 3 else _OLDEST_FORMS)}
+        configuration = {
+            **(snapshot.metadata.configuration or {}),
+            **(_OLD_FORMS if to == 3 else _OLDEST_FORMS),
+        }
         metadata = replace(snapshot.metadata, configuration=configuration)
-        changes = Changes(Operation.DOWNGRADE, protocol=lowered, metadata=metadata, engine_info=ENGINE_INFO)
+        changes = Changes(
+            Operation.DOWNGRADE, protocol=lowered, metadata=metadata, engine_info=ENGINE_INFO
+        )
         committed = table.log.commit(snapshot, changes, keep_up=False)
         table.show(committed.snapshot)
         report = self._checkpoint()

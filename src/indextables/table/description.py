@@ -1,4 +1,6 @@
-"""What a table is at a version, and how two versions of it differ, as reports. By the log alone: no row is read."""
+"""What a table is at a version, and how two versions of it differ, as reports. By the log alone: no
+row is read.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ class Description(Report, frozen=True):
     tags: tuple[dict[str, Any], ...] = ()
     """Versions that have a name."""
     clustering: tuple[dict[str, Any], ...] = ()
-    """How well splits are separated, by the columns that merges sort by, or by every column with bounds."""
+    """How well splits are separated, by the columns that merges sort by, or by every column with
+    bounds.
+    """
 
 
 def describe_table(table: Table) -> Description:
@@ -55,7 +59,9 @@ def describe_table(table: Table) -> Description:
 
 
 class Difference(Report, frozen=True):
-    """What came and went from one version to another. A merge removes and adds splits but changes no row."""
+    """What came and went from one version to another. A merge removes and adds splits but changes
+    no row.
+    """
 
     path: str
     from_version: int
@@ -97,7 +103,9 @@ def difference(older: Table, newer: Table) -> Difference:
         ),
         columns=_list_changes("column", _types(older), _types(newer)),
         settings=_list_changes(
-            "key", dict(older.metadata.configuration or {}), dict(newer.metadata.configuration or {})
+            "key",
+            dict(older.metadata.configuration or {}),
+            dict(newer.metadata.configuration or {}),
         ),
     )
 
@@ -112,13 +120,23 @@ def _splits(table: Table) -> dict[str, dict[str, Any]]:
 
 def _vectors(table: Table) -> dict[str, str | None]:
     files = table.files()
-    return dict(zip(files.column("path").to_pylist(), files.column("deletion_vector").to_pylist(), strict=True))
+    return dict(
+        zip(
+            files.column("path").to_pylist(),
+            files.column("deletion_vector").to_pylist(),
+            strict=True,
+        )
+    )
 
 
 def _types(table: Table) -> dict[str, str]:
     return {f.name: f"{f.type}{'' if f.nullable else ' not null'}" for f in table.schema}
 
 
-def _list_changes(what: str, before: dict[str, str], after: dict[str, str]) -> tuple[dict[str, Any], ...]:
+def _list_changes(
+    what: str, before: dict[str, str], after: dict[str, str]
+) -> tuple[dict[str, Any], ...]:
     names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
-    return tuple({what: name, "before": before.get(name), "after": after.get(name)} for name in names)
+    return tuple(
+        {what: name, "before": before.get(name), "after": after.get(name)} for name in names
+    )

@@ -35,12 +35,13 @@ def write_table(
 
     Args:
         path: A local path or a URL.
-        data: A frame of pandas, Polars, DuckDB or Arrow, an iterable of record batches, or a list of dicts.
+        data: A frame of pandas, Polars, DuckDB or Arrow, an iterable of record batches, or a list
+            of dicts.
         text: String columns to search by their words.
         substring: String columns whose parts are indexed, for `LIKE '%x%'`.
         partition_by: Partition columns of a new table. Those of an existing table must be the same.
-        mode: What to do with a table that exists: "append" the rows, "overwrite" all of its rows, raise an "error", or
-            "ignore" the call.
+        mode: What to do with a table that exists: "append" the rows, "overwrite" all of its rows,
+            raise an "error", or "ignore" the call.
         options: Settings; a new table keeps those of its index.
 
     Returns:
@@ -49,23 +50,31 @@ def write_table(
     Raises:
         TableExistsError: The table exists and `mode` is "error".
         SchemaMismatchError: The rows do not fit the columns of the table.
-        InvalidInputError: An argument is wrong, or an existing table indexes a column in another way.
+        InvalidInputError: An argument is wrong, or an existing table indexes a column in another
+            way.
 
     Example:
         logs = indextables.write_table("logs", frame, text=["message"], partition_by=["day"])
     """
     modes = get_args(WriteMode)
     if mode not in modes:
-        raise InvalidInputError(f"mode must be one of {', '.join(modes)} (got {mode!r}).", argument="mode")
+        raise InvalidInputError(
+            f"mode must be one of {', '.join(modes)} (got {mode!r}).", argument="mode"
+        )
     columns = names_list("text", text), names_list("substring", substring)
-    partitions = None if partition_by is None else names_list("partition_by", partition_by)
+    if partition_by is None:
+        partitions = None
+    else:
+        partitions = names_list("partition_by", partition_by)
     try:
         table = Table.open(path, options=options)
     except TableNotFoundError:
         return _create(path, data, *columns, partitions or (), mode, options)
     if mode == "error":
         raise TableExistsError(
-            f"The table {table.path} exists already.", hint='Pass mode="append" or mode="overwrite".', path=table.path
+            f"The table {table.path} exists already.",
+            hint='Pass mode="append" or mode="overwrite".',
+            path=table.path,
         )
     if mode == "ignore":
         return table
@@ -86,7 +95,9 @@ def index_settings(
     text: Sequence[str],
     substring: Sequence[str],
 ) -> Mapping[str, object]:
-    """Return the options of a write with the columns to index; an existing table must index them so already."""
+    """Return the options of a write with the columns to index; an existing table must index them so
+    already.
+    """
     columns = names_list("text", text), names_list("substring", substring)
     try:
         table = Table.open(path, options=options)
@@ -130,7 +141,9 @@ def check_indexed(table: Table, text: Sequence[str], substring: Sequence[str]) -
                 raise InvalidInputError(message, hint=hint, column=name)
             column = fields.column(name)
             if argument == "text" and column.kind != "text":
-                message = f"text names {name!r}, but {table.path} indexes it as {column.shown_kind}."
+                message = (
+                    f"text names {name!r}, but {table.path} indexes it as {column.shown_kind}."
+                )
                 hint = f'Call reindex({{"{name}": "text"}}) first, or leave it out.'
                 raise InvalidInputError(message, hint=hint, column=name)
             if argument == "substring" and not column.substring:
@@ -140,7 +153,9 @@ def check_indexed(table: Table, text: Sequence[str], substring: Sequence[str]) -
 
 
 def _suggest_text_column(rows: Incoming) -> Incoming:
-    """Log which column looks like prose, if no column is searched by its words. Returns the same rows."""
+    """Log which column looks like prose, if no column is searched by its words. Returns the same
+    rows.
+    """
     sample = ProseSample()
     batches = sample.watch(rows.batches)
     first = list(itertools.islice(batches, 1))

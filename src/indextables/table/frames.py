@@ -1,7 +1,9 @@
-"""A table for other libraries: as frames of pandas, Polars and DuckDB, as an Arrow stream, as plain Parquet files.
+"""A table for other libraries: as frames of pandas, Polars and DuckDB, as an Arrow stream, as plain
+Parquet files.
 
-What Polars filters by is pushed down where it means the same here: comparisons of columns that are no floating-point
-numbers with literals, and, or, null or not. Polars' own filter is applied to what comes back, so nothing depends on it.
+What Polars filters by is pushed down where it means the same here: comparisons of columns that are
+no floating-point numbers with literals, and, or, null or not. Polars' own filter is applied to what
+comes back, so nothing depends on it.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ class ParquetView(Report, frozen=True):
     files: int
     rows: int
     copied: int
-    """Files that are copies of splits, byte by byte, because these hold exactly the rows of the table."""
+    """Files that are copies of splits, byte by byte, because these hold exactly the rows of the
+    table.
+    """
 
 
 # Rows as plain Parquet.
@@ -58,10 +62,14 @@ def parquet_view(table: TableHandle, directory: Path) -> ParquetView:
     """The rows of the version that a table shows as plain Parquet files in a new folder."""
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         message = f"{directory} is there already and not an empty folder."
-        raise RefusedError(message, hint="Give a new folder; nothing was written.", path=str(directory))
+        raise RefusedError(
+            message, hint="Give a new folder; nothing was written.", path=str(directory)
+        )
     plan = plan_scan(table)
     if any("\n" in entry.path for entry in plan.splits):
-        raise InvalidInputError(f"{table.path} has splits whose names cannot be files.", path=table.path)
+        raise InvalidInputError(
+            f"{table.path} has splits whose names cannot be files.", path=table.path
+        )
     task = ScanTask(plan, table.log.store)
     aside = directory.with_name(f"{directory.name}.unfinished")
     shutil.rmtree(aside, ignore_errors=True)
@@ -70,7 +78,10 @@ def parquet_view(table: TableHandle, directory: Path) -> ParquetView:
         aside.mkdir(parents=True)
         for number, entry in enumerate(plan.splits):
             folder = aside / partition_folder(
-                {plan.names.logical_name(name): entry.partition_values.get(name) for name in plan.partition_columns}
+                {
+                    plan.names.logical_name(name): entry.partition_values.get(name)
+                    for name in plan.partition_columns
+                }
             )
             folder.mkdir(parents=True, exist_ok=True)
             split_rows, is_copy = _plain_file(task, entry, folder / f"part-{number:05d}.parquet")
@@ -85,16 +96,24 @@ def parquet_view(table: TableHandle, directory: Path) -> ParquetView:
 
 
 def _plain_file(task: ScanTask, entry: SplitEntry, target: Path) -> tuple[int, bool]:
-    """Write the live rows of a split to a file. Returns their number, and whether the file is a copy of the split."""
+    """Write the live rows of a split to a file. Returns their number, and whether the file is a
+    copy of the split.
+    """
     split = task.open_alone(entry)
     body = TableSchema(task.schema, task.plan.partition_columns).stored.remove_metadata()
     source = task.store.local_path(entry.path)
     names = task.plan.names
-    same = names.same and isinstance(split.reader, SplitReader) and split.reader.schema.remove_metadata().equals(body)
+    same = (
+        names.same
+        and isinstance(split.reader, SplitReader)
+        and split.reader.schema.remove_metadata().equals(body)
+    )
     if source is not None and split.mask is None and same:
         _copy(source, target)
         return split.num_rows, True
-    shown = pa.schema([names.logical.field(names.logical_name(name)) for name in body.names]).remove_metadata()
+    shown = pa.schema(
+        [names.logical.field(names.logical_name(name)) for name in body.names]
+    ).remove_metadata()
     with pq.ParquetWriter(target, shown, compression="zstd") as writer:
         for batch in split.iter_rows(columns=body.names):
             writer.write_batch(names.to_logical(batch).cast(shown))
@@ -102,11 +121,15 @@ def _plain_file(task: ScanTask, entry: SplitEntry, target: Path) -> tuple[int, b
 
 
 _FICLONE = 0x40049409
-"""The request of Linux that makes a file share the blocks of another until one of them is written to."""
+"""The request of Linux that makes a file share the blocks of another until one of them is written
+to.
+"""
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a split. Never a hard link: the split would change with the file, and the file belongs to the user."""
+    """Copy a split. Never a hard link: the split would change with the file, and the file belongs
+    to the user.
+    """
     with source.open("rb") as original, target.open("wb") as copy:
         if sys.platform == "linux":
             with suppress(OSError):  # most file systems cannot share blocks
@@ -170,23 +193,41 @@ def polars_frame(reader: pa.RecordBatchReader) -> pl.DataFrame:
     return frame
 
 
-def lazy_frame(table: TableHandle, *, query: str | None = None, where: Where | None = None) -> pl.LazyFrame:
-    """The rows of a table that match, as a lazy Polars frame that pushes columns, filter and limit down."""
+def lazy_frame(
+    table: TableHandle, *, query: str | None = None, where: Where | None = None
+) -> pl.LazyFrame:
+    """The rows of a table that match, as a lazy Polars frame that pushes columns, filter and limit
+    down.
+    """
     import polars as pl  # noqa: PLC0415
     from polars.io.plugins import register_io_source  # noqa: PLC0415
 
-    tree = None if query is None else plan_scan(table, query=query, where=where, columns=()).query
-    first = None if where is None else plan_scan(table, where=where, columns=()).where
+    if query is None:
+        tree = None
+    else:
+        tree = plan_scan(table, query=query, where=where, columns=()).query
+    if where is None:
+        first = None
+    else:
+        first = plan_scan(table, where=where, columns=()).where
 
     def source(
         names: list[str] | None, filter_: pl.Expr | None, rows: int | None, _batch: int | None
     ) -> Iterator[pl.DataFrame]:
-        asked = None if filter_ is None else push_down(filter_, table.schema)
+        if filter_ is None:
+            asked = None
+        else:
+            asked = push_down(filter_, table.schema)
         parts = [p for p in (first, asked) if p is not None]
         both = all_of(parts) if parts else None
-        needed = names if names is None or filter_ is None else _columns(names, filter_, table.schema.names)
+        if names is None or filter_ is None:
+            needed = names
+        else:
+            needed = _columns(names, filter_, table.schema.names)
         plan = plan_scan(table, query=tree, where=both, columns=needed)
-        for batch in limit_rows(ScanTask(plan, table.log.store).batches(), None if filter_ is not None else rows):
+        for batch in limit_rows(
+            ScanTask(plan, table.log.store).batches(), None if filter_ is not None else rows
+        ):
             frame = pl.from_arrow(batch)
             assert isinstance(frame, pl.DataFrame)
             shown = frame if filter_ is None else frame.filter(filter_)
@@ -201,10 +242,15 @@ def duckdb_view(
     table: TableHandle, connection: duckdb.DuckDBPyConnection | None, name: str | None
 ) -> duckdb.DuckDBPyConnection:
     """A view of a table in DuckDB, and a table function that searches it."""
-    view = text("name", name) if name is not None else table.path.rstrip("/").rpartition("/")[2]
+    if name is not None:
+        view = text("name", name)
+    else:
+        view = table.path.rstrip("/").rpartition("/")[2]
     if not _IDENTIFIER.fullmatch(view):
         hint = "Give a name of letters, digits and _, which does not begin with a digit."
-        raise InvalidInputError(f"{view!r} cannot be the name of a table in DuckDB.", hint=hint, name=view)
+        raise InvalidInputError(
+            f"{view!r} cannot be the name of a table in DuckDB.", hint=hint, name=view
+        )
     try:
         import duckdb  # noqa: PLC0415
     except ImportError:
@@ -212,10 +258,14 @@ def duckdb_view(
         raise UnsupportedError("This needs DuckDB, which is not installed.", hint=hint) from None
     opened: Any = duckdb.connect() if connection is None else connection
     opened.register(view, lazy_frame(table))
-    types = opened.execute(f'SELECT column_name, column_type FROM (DESCRIBE SELECT * FROM "{view}")').fetchall()
+    types = opened.execute(
+        f'SELECT column_name, column_type FROM (DESCRIBE SELECT * FROM "{view}")'
+    ).fetchall()
     fields = ", ".join(f'"{column.replace(chr(34), chr(34) * 2)}" {kind}' for column, kind in types)
     function = f"{view}_rows"
-    if opened.execute("SELECT count(*) FROM duckdb_functions() WHERE function_name = ?", [function]).fetchall()[0][0]:
+    if opened.execute(
+        "SELECT count(*) FROM duckdb_functions() WHERE function_name = ?", [function]
+    ).fetchall()[0][0]:
         opened.remove_function(function)
     opened.create_function(
         function,
@@ -240,10 +290,19 @@ def _search_all(table: TableHandle, queries: pa.ChunkedArray) -> pa.Array:
         plan = plan_scan(table, query=text("query", query))
         rows = TableSearch.of(plan, score=True).run(table.log.store)
         found.append(rows.combine_chunks())
-    whole = pa.concat_tables(found) if found else table.schema.empty_table()
+    if found:
+        whole = pa.concat_tables(found)
+    else:
+        whole = table.schema.empty_table()
     structs = whole.to_struct_array()
-    flat = structs.combine_chunks() if isinstance(structs, pa.ChunkedArray) else structs
-    values = flat if isinstance(flat, pa.Array) else pa.concat_arrays(flat.chunks)
+    if isinstance(structs, pa.ChunkedArray):
+        flat = structs.combine_chunks()
+    else:
+        flat = structs
+    if isinstance(flat, pa.Array):
+        values = flat
+    else:
+        values = pa.concat_arrays(flat.chunks)
     ends = [0]
     for rows in found:
         ends.append(ends[-1] + rows.num_rows)
@@ -267,7 +326,9 @@ _COMPARISONS = {
 
 
 def push_down(expression: pl.Expr, schema: pa.Schema) -> Predicate | None:
-    """What every row fulfils that a Polars expression keeps, bound to the table's columns; None if nothing is known."""
+    """What every row fulfils that a Polars expression keeps, bound to the table's columns; None if
+    nothing is known.
+    """
     try:
         tree = json.loads(expression.meta.serialize(format="json"))
         return bound_predicate(_part(tree, schema), schema)
@@ -276,7 +337,9 @@ def push_down(expression: pl.Expr, schema: pa.Schema) -> Predicate | None:
 
 
 def _part(tree: Any, schema: pa.Schema) -> Any:
-    """The part of an expression that means the same here; half of an `and` is enough, of an `or` it is not."""
+    """The part of an expression that means the same here; half of an `and` is enough, of an `or` it
+    is not.
+    """
     if not isinstance(tree, Mapping) or len(tree) != 1:
         return None
     (kind, body) = next(iter(tree.items()))
@@ -312,7 +375,10 @@ def _null_test(body: Mapping[str, Any], schema: pa.Schema) -> Any:
     import pyarrow.compute as pc  # noqa: PLC0415
 
     inputs, function = body.get("input"), body.get("function")
-    name = _column(inputs[0], schema) if isinstance(inputs, list) and len(inputs) == 1 else None
+    if isinstance(inputs, list) and len(inputs) == 1:
+        name = _column(inputs[0], schema)
+    else:
+        name = None
     if name is None or function not in ({"Boolean": "IsNull"}, {"Boolean": "IsNotNull"}):
         return None
     if function == {"Boolean": "IsNull"}:
@@ -337,7 +403,10 @@ _MICROS = {"Microseconds": 1, "Milliseconds": 1_000}
 
 def _literal(tree: Any) -> Any:
     scalar = tree.get("Literal") if isinstance(tree, Mapping) else None
-    held = (scalar.get("Scalar") or scalar.get("Dyn")) if isinstance(scalar, Mapping) else None
+    if isinstance(scalar, Mapping):
+        held = scalar.get("Scalar") or scalar.get("Dyn")
+    else:
+        held = None
     if not isinstance(held, Mapping) or len(held) != 1:
         return None
     kind, value = next(iter(held.items()))

@@ -1,8 +1,10 @@
-"""`Table`: every public operation on a table. A method checks its arguments and calls the module that does the work.
+"""`Table`: every public operation on a table. A method checks its arguments and calls the module
+that does the work.
 
-Methods that change a table commit one version, or none if there was nothing to do. All raise errors of the tree in
-`indextables.errors`; the docstrings name those that are specific to a method. Every method can raise StorageError,
-TableNotFoundError and CorruptTableError, and RefusedError for a change of a table that was opened at an older version.
+Methods that change a table commit one version, or none if there was nothing to do. All raise errors
+of the tree in `indextables.errors`; the docstrings name those that are specific to a method. Every
+method can raise StorageError, TableNotFoundError and CorruptTableError, and RefusedError for a
+change of a table that was opened at an older version.
 """
 
 from __future__ import annotations
@@ -99,11 +101,12 @@ T = TypeVar("T", bound="Table")
 
 @checked_calls
 class Table:
-    """A table of full-text search indexes. `Table.open(path)` opens one, `Table.create(path, ...)` creates one.
+    """A table of full-text search indexes. `Table.open(path)` opens one, `Table.create(path, ...)`
+    creates one.
 
-    `where` is SQL text such as "level = 'ERROR'", a `pyarrow.compute` expression, or a predicate tree. `query` is text
-    of the query language: words, "a phrase", column:word, column:>5, AND, OR, NOT. `len(t)` counts the rows, iterating
-    yields them as dicts.
+    `where` is SQL text such as "level = 'ERROR'", a `pyarrow.compute` expression, or a predicate
+    tree. `query` is text of the query language: words, "a phrase", column:word, column:>5, AND, OR,
+    NOT. `len(t)` counts the rows, iterating yields them as dicts.
     """
 
     def __init__(self, handle: TableHandle) -> None:
@@ -147,7 +150,10 @@ class Table:
         """
         log = open_log(path, options)
         if version is None and timestamp is None:
-            seconds = None if max_staleness is None else number("max_staleness", max_staleness, "seconds")
+            if max_staleness is None:
+                seconds = None
+            else:
+                seconds = number("max_staleness", max_staleness, "seconds")
             return cls(TableHandle(log, log.newest(max_staleness_seconds=seconds), options))
         older = older_snapshot(log, version_of(log, version=version, timestamp=timestamp))
         return cls(TableHandle(log, older, options, pinned=True))
@@ -217,7 +223,9 @@ class Table:
 
     @property
     def handle(self) -> TableHandle:
-        """The log, snapshot and settings of the table, for the other packages of this library. It may change."""
+        """The log, snapshot and settings of the table, for the other packages of this library. It
+        may change.
+        """
         return self._handle
 
     @property
@@ -265,7 +273,11 @@ class Table:
     # Reading rows.
 
     def scan(
-        self, *, where: Where | None = None, columns: Sequence[str] | None = None, limit: int | None = None
+        self,
+        *,
+        where: Where | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
     ) -> pa.RecordBatchReader:
         """Return rows as a stream of batches.
 
@@ -331,7 +343,8 @@ class Table:
         highlight: str | Sequence[str] | Mapping[str, Any] | None = None,
         explain: bool = False,
     ) -> pa.Table | ExplainedRows:
-        """Return the rows that match `query` and `where`: with a `limit` the best by score, else all.
+        """Return the rows that match `query` and `where`: with a `limit` the best by score, else
+        all.
 
         Args:
             query: Words, "a phrase", column:word, column:>5, AND, OR, NOT.
@@ -343,8 +356,8 @@ class Table:
             snippet: A text column. Its passage with the words marked is returned as `_snippet`.
             order_by: A column, a path in one or `_score`, or several: "ts desc", ["level", "-ts"].
             search_after: The token of a `search_page`: the rows after that page.
-            highlight: Text columns whose passages are returned as `_highlight`, with the positions of the words. As a
-                mapping also how many `fragments` of which `length`.
+            highlight: Text columns whose passages are returned as `_highlight`, with the positions
+                of the words. As a mapping also how many `fragments` of which `length`.
             explain: Whether to report what was pruned, opened and read, next to the rows.
 
         Returns:
@@ -371,9 +384,13 @@ class Table:
         if search_after is None:
             return search_options.search(self.handle, query, options, where=where)
         if limit is None or offset:
-            raise InvalidInputError("search_after takes a limit, and no offset.", hint="Write limit=100.")
+            raise InvalidInputError(
+                "search_after takes a limit, and no offset.", hint="Write limit=100."
+            )
         if explain:
-            raise InvalidInputError("explain=True takes no search_after.", hint="Explain the first page.")
+            raise InvalidInputError(
+                "explain=True takes no search_after.", hint="Explain the first page."
+            )
         return search_pages.search_page(self.handle, query, options, where=where).rows
 
     def search_page(
@@ -443,7 +460,9 @@ class Table:
         """
         return self._task(query, where, ()).count()
 
-    def aggregate(self, spec: Mapping[str, Any], *, query: str | None = None, where: Where | None = None) -> pa.Table:
+    def aggregate(
+        self, spec: Mapping[str, Any], *, query: str | None = None, where: Where | None = None
+    ) -> pa.Table:
         """Compute aggregations over every row that matches `query` and `where`. They are exact.
 
         Args:
@@ -461,10 +480,16 @@ class Table:
         Example:
             t.aggregate({"levels": {"terms": {"field": "level"}}}, query="timeout")
         """
-        return aggregation.aggregate_table(self._task(query, where, ()), spec, json_columns(self.handle))
+        return aggregation.aggregate_table(
+            self._task(query, where, ()), spec, json_columns(self.handle)
+        )
 
     def explain(
-        self, *, query: str | None = None, where: Where | None = None, columns: Sequence[str] | None = None
+        self,
+        *,
+        query: str | None = None,
+        where: Where | None = None,
+        columns: Sequence[str] | None = None,
     ) -> ScanReport:
         """Run a search without returning its rows, and report what was pruned, opened and read.
 
@@ -504,7 +529,11 @@ class Table:
         return prewarm.prewarm(self.handle, columns=columns, where=where)
 
     def changes(
-        self, from_version: int, to_version: int | None = None, *, columns: Sequence[str] | None = None
+        self,
+        from_version: int,
+        to_version: int | None = None,
+        *,
+        columns: Sequence[str] | None = None,
     ) -> pa.RecordBatchReader:
         """Return the rows that versions added and removed.
 
@@ -658,7 +687,9 @@ class Table:
         Example:
             t.to_parquet_view("/data/logs-parquet")
         """
-        return frames.parquet_view(self.handle, Path(check_characters(text("directory", directory))))
+        return frames.parquet_view(
+            self.handle, Path(check_characters(text("directory", directory)))
+        )
 
     def __len__(self) -> int:
         return self.count()
@@ -673,7 +704,9 @@ class Table:
     def __contains__(self, row: object) -> bool:
         if isinstance(row, str):
             message = f"{show_value(row)} is no row, and a table holds rows."
-            raise InvalidInputError(message, hint="Its columns are t.schema.names; a word is looked for by t.search().")
+            raise InvalidInputError(
+                message, hint="Its columns are t.schema.names; a word is looked for by t.search()."
+            )
         return any(row == one for one in self)
 
     if not TYPE_CHECKING:  # for a type checker every name would be one of a table
@@ -681,7 +714,9 @@ class Table:
         def __getattr__(self, name: str) -> Any:
             here = frames.NAMES_ELSEWHERE.get(name)
             message = f"{type(self).__name__!r} object has no attribute {name!r}"
-            raise AttributeError(message if here is None else f"{message}. Here it is {here}", name=name, obj=self)
+            raise AttributeError(
+                message if here is None else f"{message}. Here it is {here}", name=name, obj=self
+            )
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.scan().__arrow_c_stream__(requested_schema)
@@ -793,7 +828,14 @@ class Table:
         Example:
             t.delete(where="user = 7", dry_run=True)
         """
-        return delete.delete(self.handle, where=where, query=query, dry_run=dry_run, progress=progress, execute=execute)
+        return delete.delete(
+            self.handle,
+            where=where,
+            query=query,
+            dry_run=dry_run,
+            progress=progress,
+            execute=execute,
+        )
 
     def update(
         self,
@@ -826,7 +868,9 @@ class Table:
         Example:
             t.update(set={"level": "upper(level)"}, where="day = '2026-11-02'")
         """
-        return update.update(self.handle, set, where=where, query=query, dry_run=dry_run, user_metadata=user_metadata)
+        return update.update(
+            self.handle, set, where=where, query=query, dry_run=dry_run, user_metadata=user_metadata
+        )
 
     def upsert(
         self,
@@ -921,7 +965,11 @@ class Table:
             with t.transaction() as tx: tx.add(action); tx.remove(path)
         """
         return table_transaction.begin_transaction(
-            self.handle, operation=operation, user_metadata=user_metadata, txn=txn, check_splits=check_splits
+            self.handle,
+            operation=operation,
+            user_metadata=user_metadata,
+            txn=txn,
+            check_splits=check_splits,
         )
 
     # Changing columns and configuration.
@@ -958,7 +1006,9 @@ class Table:
         Example:
             t.update_metadata(options={"mergeOnWrite.enabled": True}, unset=("merge.targetSize",))
         """
-        return definition.update_metadata(self.handle, name=name, description=description, options=options, unset=unset)
+        return definition.update_metadata(
+            self.handle, name=name, description=description, options=options, unset=unset
+        )
 
     def upgrade_protocol(
         self, *, min_reader_version: int, min_writer_version: int, features: tuple[str, ...] = ()
@@ -1021,7 +1071,13 @@ class Table:
             t.reindex({"message": "text"}, tokenizer="en_stem")
         """
         return reindex.reindex(
-            self.handle, columns, tokenizer=tokenizer, where=where, dry_run=dry_run, progress=progress, execute=execute
+            self.handle,
+            columns,
+            tokenizer=tokenizer,
+            where=where,
+            dry_run=dry_run,
+            progress=progress,
+            execute=execute,
         )
 
     # Maintenance. Each method plans first; with `dry_run` it only reports the plan.
@@ -1156,10 +1212,16 @@ class Table:
             t.erase(where="email = 'ada@example.org'", dry_run=True)
         """
         return erase.erase(
-            self.handle, where=where, retention_hours=retention_hours, dry_run=dry_run, progress=progress
+            self.handle,
+            where=where,
+            retention_hours=retention_hours,
+            dry_run=dry_run,
+            progress=progress,
         )
 
-    def truncate_time_travel(self, *, dry_run: bool = False, progress: Progress = silent) -> TruncateReport:
+    def truncate_time_travel(
+        self, *, dry_run: bool = False, progress: Progress = silent
+    ) -> TruncateReport:
         """Delete every version but the newest from the log.
 
         No split is deleted. A purge deletes those that are not needed any more.
@@ -1177,7 +1239,11 @@ class Table:
         return truncate.truncate_time_travel(self.handle, dry_run=dry_run, progress=progress)
 
     def restore(
-        self, *, version: int | str | None = None, timestamp: Moment | None = None, dry_run: bool = False
+        self,
+        *,
+        version: int | str | None = None,
+        timestamp: Moment | None = None,
+        dry_run: bool = False,
     ) -> RestoreReport:
         """Bring back an older version as a new one.
 
@@ -1231,7 +1297,9 @@ class Table:
             t.update_metadata(options={"retention.column": "ts", "retention.period": "30 days"})
             t.expire(dry_run=True)
         """
-        return expire.expire(self.handle, now=now, dry_run=dry_run, progress=progress, execute=execute)
+        return expire.expire(
+            self.handle, now=now, dry_run=dry_run, progress=progress, execute=execute
+        )
 
     def tag(self, name: str, *, version: int | None = None) -> int:
         """Give a version a name. No purge, truncation or cleaning of the log touches it until
@@ -1252,7 +1320,10 @@ class Table:
         Example:
             t.tag("release-7")
         """
-        meant = self.version if version is None else whole_number("version", version)
+        if version is None:
+            meant = self.version
+        else:
+            meant = whole_number("version", version)
         return self._show_tagged(tags.tag(self.handle.log, name, meant, engine_info=ENGINE_INFO))
 
     def untag(self, name: str) -> int:
@@ -1336,7 +1407,9 @@ class Table:
         Example:
             assert t.verify(full=True).healthy
         """
-        return verify.verify(self.handle, full=full, dry_run=dry_run, progress=progress, execute=execute)
+        return verify.verify(
+            self.handle, full=full, dry_run=dry_run, progress=progress, execute=execute
+        )
 
     @class_only
     def drop(
@@ -1408,7 +1481,12 @@ class Table:
             Table.repair("/data/logs", at="/data/logs-repaired", dry_run=True)
         """
         return repair.repair_table(
-            path, at=at, from_replica=from_replica, options=options, dry_run=dry_run, progress=progress
+            path,
+            at=at,
+            from_replica=from_replica,
+            options=options,
+            dry_run=dry_run,
+            progress=progress,
         )
 
     # Reports on the table.
@@ -1536,11 +1614,20 @@ class Table:
         return figures.table_html(self.inspect)
 
     def _reader(
-        self, query: str | None, where: Where | None, columns: Sequence[str] | None, limit: int | None
+        self,
+        query: str | None,
+        where: Where | None,
+        columns: Sequence[str] | None,
+        limit: int | None,
     ) -> pa.RecordBatchReader:
-        max_rows = None if limit is None else whole_number("limit", limit)
+        if limit is None:
+            max_rows = None
+        else:
+            max_rows = whole_number("limit", limit)
         task = self._task(query, where, columns)
-        return pa.RecordBatchReader.from_batches(task.plan.output_schema, limit_rows(task.batches(), max_rows))
+        return pa.RecordBatchReader.from_batches(
+            task.plan.output_schema, limit_rows(task.batches(), max_rows)
+        )
 
     def _task(
         self,
@@ -1548,10 +1635,14 @@ class Table:
         where: Where | None = None,
         columns: Sequence[str] | None = None,
     ) -> ScanTask:
-        return ScanTask(plan_scan(self.handle, query=query, where=where, columns=columns), self.handle.log.store)
+        return ScanTask(
+            plan_scan(self.handle, query=query, where=where, columns=columns), self.handle.log.store
+        )
 
     def _show_tagged(self, version: int) -> int:
-        """Show the newest version after a tag was given or removed, unless the table was opened at an older one."""
+        """Show the newest version after a tag was given or removed, unless the table was opened at
+        an older one.
+        """
         if self.handle.is_pinned:
             return version
         return self.handle.show_newest_after(version)

@@ -39,23 +39,45 @@ class Assistant:
 
     def server(self) -> MCPServer[Any]:
         """Return the server with its tools."""
-        made: MCPServer[Any] = MCPServer("indextables", version=VERSION, instructions=_INSTRUCTIONS, log_level="ERROR")
-        tools: tuple[Callable[..., str], ...] = (self.describe, self.search, self.count, self.aggregate, self.history)
+        made: MCPServer[Any] = MCPServer(
+            "indextables", version=VERSION, instructions=_INSTRUCTIONS, log_level="ERROR"
+        )
+        tools: tuple[Callable[..., str], ...] = (
+            self.describe,
+            self.search,
+            self.count,
+            self.aggregate,
+            self.history,
+        )
         for tool in tools:
             made.add_tool(tool, name=tool.__name__, description=tool.__doc__)
         return made
 
     def describe(self, table: str = "") -> str:
-        """The names of the tables; with the name of one, its rows, columns, how each is indexed, and its partitions."""
+        """The names of the tables; with the name of one, its rows, columns, how each is indexed,
+        and its partitions.
+        """
         with _report_errors():
             if not table:
                 return _json({"tables": [shown.name for shown in self.warehouse.tables()]})
             opened = self.warehouse.open(table)
             columns = [
-                {"column": c.column, "type": c.type, "indexed_as": c.index} for c in column_figures(opened.inspect)
+                {"column": c.column, "type": c.type, "indexed_as": c.index}
+                for c in column_figures(opened.inspect)
             ]
-            about = {"table": table, "description": opened.metadata.description, "version": opened.version}
-            return _json({**about, "rows": opened.count(), "columns": columns, "partitions": opened.partition_columns})
+            about = {
+                "table": table,
+                "description": opened.metadata.description,
+                "version": opened.version,
+            }
+            return _json(
+                {
+                    **about,
+                    "rows": opened.count(),
+                    "columns": columns,
+                    "partitions": opened.partition_columns,
+                }
+            )
 
     def search(
         self,
@@ -66,7 +88,9 @@ class Assistant:
         limit: int = 10,
         order_by: str = "",
     ) -> str:
-        """The best rows for a query (or the first by `order_by`, such as "ts desc"); at most 100, long texts are cut."""
+        """The best rows for a query (or the first by `order_by`, such as "ts desc"); at most 100,
+        long texts are cut.
+        """
         with _report_errors():
             opened = self.warehouse.open(table)
             most = max(1, min(limit, MOST_ROWS))
@@ -74,28 +98,48 @@ class Assistant:
                 query, where=where or None, columns=columns, limit=most, order_by=order_by or None
             ).to_pylist(maps_as_pydicts="lossy")
             total = opened.count(query=query, where=where or None)
-            answer: dict[str, Any] = {"version": opened.version, "matches": total, "rows": [_cut(row) for row in rows]}
+            answer: dict[str, Any] = {
+                "version": opened.version,
+                "matches": total,
+                "rows": [_cut(row) for row in rows],
+            }
             if limit > MOST_ROWS:
-                answer["note"] = f"At most {MOST_ROWS} rows are shown; narrow the query or aggregate."
+                answer["note"] = (
+                    f"At most {MOST_ROWS} rows are shown; narrow the query or aggregate."
+                )
             return _json(answer)
 
     def count(self, table: str, query: str = "", where: str = "") -> str:
         """How many rows a table has, or match a query and a condition."""
         with _report_errors():
             opened = self.warehouse.open(table)
-            return _json({"version": opened.version, "count": opened.count(query=query or None, where=where or None)})
+            return _json(
+                {
+                    "version": opened.version,
+                    "count": opened.count(query=query or None, where=where or None),
+                }
+            )
 
-    def aggregate(self, table: str, aggregations: dict[str, Any], query: str = "", where: str = "") -> str:
-        """Exact aggregations over all rows that match, for example {"levels": {"terms": {"field": "level"}}}.
+    def aggregate(
+        self, table: str, aggregations: dict[str, Any], query: str = "", where: str = ""
+    ) -> str:
+        """Exact aggregations over all rows that match, for example {"levels": {"terms": {"field":
+        "level"}}}.
 
-        Kinds: terms, histogram, date_histogram, range, stats, min, max, sum, avg, value_count, cardinality, percentiles.
+        Kinds: terms, histogram, date_histogram, range, stats, min, max, sum, avg, value_count,
+        cardinality, percentiles.
         """
         with _report_errors():
             opened = self.warehouse.open(table)
             rows = opened.aggregate(aggregations, query=query or None, where=where or None)
-            answer: dict[str, Any] = {"version": opened.version, "rows": rows.slice(0, MOST_ROWS).to_pylist()}
+            answer: dict[str, Any] = {
+                "version": opened.version,
+                "rows": rows.slice(0, MOST_ROWS).to_pylist(),
+            }
             if rows.num_rows > MOST_ROWS:
-                answer["note"] = f"The first {MOST_ROWS} of {rows.num_rows} rows; use fewer or larger buckets."
+                answer["note"] = (
+                    f"The first {MOST_ROWS} of {rows.num_rows} rows; use fewer or larger buckets."
+                )
             return _json(answer)
 
     def history(self, table: str, limit: int = 10) -> str:
@@ -103,7 +147,14 @@ class Assistant:
         with _report_errors():
             versions = self.warehouse.open(table).history(limit=max(1, min(limit, MOST_ROWS)))
             shown = versions.select(
-                ["version", "timestamp", "operation", "operation_metrics", "user_metadata", "is_readable"]
+                [
+                    "version",
+                    "timestamp",
+                    "operation",
+                    "operation_metrics",
+                    "user_metadata",
+                    "is_readable",
+                ]
             )
             return _json({"versions": shown.to_pylist()})
 
@@ -116,7 +167,9 @@ def _report_errors() -> Iterator[None]:
     def enough() -> None:
         if time.monotonic() > deadline:
             hint = "Narrow it by a condition on a partition or a time."
-            raise RefusedError(f"This took longer than {_SECONDS:g} seconds and was ended.", hint=hint)
+            raise RefusedError(
+                f"This took longer than {_SECONDS:g} seconds and was ended.", hint=hint
+            )
 
     token = ENOUGH.set(enough)
     try:

@@ -47,10 +47,35 @@ text contains.
 """
 _SCORE = "_score"
 _BODY = (
-    *("query", "size", "from", "sort", "search_after", "aggs", "aggregations", "_source", "fields", "docvalue_fields"),
-    *("stored_fields", "script_fields", "highlight", "track_total_hits", "track_scores", "timeout", "version"),
+    *(
+        "query",
+        "size",
+        "from",
+        "sort",
+        "search_after",
+        "aggs",
+        "aggregations",
+        "_source",
+        "fields",
+        "docvalue_fields",
+    ),
+    *(
+        "stored_fields",
+        "script_fields",
+        "highlight",
+        "track_total_hits",
+        "track_scores",
+        "timeout",
+        "version",
+    ),
 )
-_HIGHLIGHT = ("pre_tags", "post_tags", "fragment_size", "number_of_fragments", "require_field_match")
+_HIGHLIGHT = (
+    "pre_tags",
+    "post_tags",
+    "fragment_size",
+    "number_of_fragments",
+    "require_field_match",
+)
 
 
 class HitField(Struct, frozen=True):
@@ -72,8 +97,14 @@ class HighlightStyle(Struct, frozen=True):
     def parse(cls, given: Mapping[str, Any], where: str) -> HighlightStyle:
         """Parse the options of one highlight."""
         if given.get("require_field_match", True) is not True:
-            raise refuse(f"require_field_match {show_value(given['require_field_match'])} in {where}", known=["true"])
-        fragments, length = _count(given, "number_of_fragments", 1), _count(given, "fragment_size", 100)
+            raise refuse(
+                f"require_field_match {show_value(given['require_field_match'])} in {where}",
+                known=["true"],
+            )
+        fragments, length = (
+            _count(given, "number_of_fragments", 1),
+            _count(given, "fragment_size", 100),
+        )
         if fragments > 1:
             raise refuse(f"number_of_fragments {fragments} in {where}", known=["0", "1"])
         before, after = _tag(given.get("pre_tags"), "<em>"), _tag(given.get("post_tags"), "</em>")
@@ -93,7 +124,9 @@ class HighlightRequest(Struct, frozen=True):
         fields: list[tuple[str, HighlightStyle]] = []
         for entry in entries if isinstance(entries, list) else [entries]:
             if not isinstance(entry, Mapping):
-                raise InvalidInputError("fields of highlight must be an object.", hint='Write {"message": {}}.')
+                raise InvalidInputError(
+                    "fields of highlight must be an object.", hint='Write {"message": {}}.'
+                )
             for name, own in entry.items():
                 merged = {**found, **options(own, _HIGHLIGHT, f"highlight of {name!r}")}
                 fields.append((str(name), HighlightStyle.parse(merged, f"highlight of {name}")))
@@ -107,7 +140,8 @@ def _tag(tags: Any, default: str) -> str:
         return default
     if not isinstance(tags, list) or not tags or not all(isinstance(tag, str) for tag in tags):
         raise InvalidInputError(
-            f"Tags of a highlight are a list of texts, not {show_value(tags)}.", hint='Write ["<b>"].'
+            f"Tags of a highlight are a list of texts, not {show_value(tags)}.",
+            hint='Write ["<b>"].',
         )
     return str(tags[0])
 
@@ -144,7 +178,9 @@ class ElasticSearch:
         size, first = _count(given, "size", 10), _count(given, "from", 0)
         if size + first > MOST_HITS:
             hint = "Go on with search_after."
-            raise InvalidInputError(f"from + size is at most {MOST_HITS:,}, not {size + first:,}.", hint=hint)
+            raise InvalidInputError(
+                f"from + size is at most {MOST_HITS:,}, not {size + first:,}.", hint=hint
+            )
         wanted = self._hit_request(given)
         hits = self._hits(query, wanted, size, first) if size else []
         answer: dict[str, Any] = {
@@ -152,12 +188,17 @@ class ElasticSearch:
             "timed_out": False,
             "_shards": {"total": 1, "successful": 1, "skipped": 0, "failed": 0},
             "hits": {
-                "max_score": max((h["_score"] for h in hits if h["_score"] is not None), default=None),
+                "max_score": max(
+                    (h["_score"] for h in hits if h["_score"] is not None), default=None
+                ),
                 "hits": hits,
             },
         }
         if given.get("track_total_hits", True) is not False:
-            answer["hits"] = {"total": {"value": hit_count(self.table, query), "relation": "eq"}, **answer["hits"]}
+            answer["hits"] = {
+                "total": {"value": hit_count(self.table, query), "relation": "eq"},
+                **answer["hits"],
+            }
         if aggregations is not None:
             rows = aggregate_table(self._task(query), aggregations.spec).to_pylist()
             answer["aggregations"] = aggregations.answer(rows)
@@ -168,7 +209,8 @@ class ElasticSearch:
         """Answer `_count`."""
         given = options(body, ["query"], "the request")
         return hit_count(
-            self.table, self.dsl.query(given["query"]) if given.get("query") is not None else tree.AllRows()
+            self.table,
+            self.dsl.query(given["query"]) if given.get("query") is not None else tree.AllRows(),
         )
 
     def mapping(self) -> dict[str, Any]:
@@ -182,7 +224,12 @@ class ElasticSearch:
             if any(fnmatchcase(figure.column, pattern) for pattern in patterns):
                 able = kind not in ("text", "object")
                 caps[figure.column] = {
-                    kind: {"type": kind, "metadata_field": False, "searchable": kind != "object", "aggregatable": able}
+                    kind: {
+                        "type": kind,
+                        "metadata_field": False,
+                        "searchable": kind != "object",
+                        "aggregatable": able,
+                    }
                 }
         return caps
 
@@ -191,7 +238,9 @@ class ElasticSearch:
             yield figure, _field_type(self.table.schema.field(figure.column).type, figure.index)
 
     def _task(self, query: tree.Query) -> ScanTask:
-        return ScanTask(plan_scan(self.table.handle, query=query, columns=()), self.table.handle.log.store)
+        return ScanTask(
+            plan_scan(self.table.handle, query=query, columns=()), self.table.handle.log.store
+        )
 
     def _hit_request(self, given: Mapping[str, Any]) -> HitRequest:
         """Parse the columns and the order of the hits. They are validated even if the request
@@ -207,13 +256,23 @@ class ElasticSearch:
             bool(given.get("track_scores")),
         )
 
-    def _hits(self, query: tree.Query, wanted: HitRequest, size: int, first: int) -> list[dict[str, Any]]:
+    def _hits(
+        self, query: tree.Query, wanted: HitRequest, size: int, first: int
+    ) -> list[dict[str, Any]]:
         order, position = wanted.order, wanted.position
         marked = self._marked_columns(wanted.highlight, query)
         ordered = [key.column for key in order.keys]
-        needed = {*(wanted.source or ()), *(field.column for field in wanted.fields), *marked, *ordered}
+        needed = {
+            *(wanted.source or ()),
+            *(field.column for field in wanted.fields),
+            *marked,
+            *ordered,
+        }
         columns = [name for name in self.table.schema.names if name in needed]
-        first_key = ordered[0] if ordered and ordered[0] != _SCORE else None
+        if ordered and ordered[0] != _SCORE:
+            first_key = ordered[0]
+        else:
+            first_key = None
         plan = plan_scan(self.table.handle, query=query, columns=columns, order_by=first_key)
         score = not ordered or _SCORE in ordered or wanted.track_scores
         skipped = first if position is None else first + position.seen
@@ -227,22 +286,32 @@ class ElasticSearch:
         for place, row in enumerate(rows.to_pylist(maps_as_pydicts="lossy")):
             hits.append(self._hit(row, wanted, locations[place]))
             if order.keys:
-                hits[-1]["sort"] = [*values[place], numbers[place]] if order.numbered else list(values[place])
+                hits[-1]["sort"] = (
+                    [*values[place], numbers[place]] if order.numbered else list(values[place])
+                )
             if highlights[place]:
                 hits[-1]["highlight"] = highlights[place]
         return hits
 
-    def _hit(self, row: Mapping[str, Any], wanted: HitRequest, location: tuple[str, int]) -> dict[str, Any]:
+    def _hit(
+        self, row: Mapping[str, Any], wanted: HitRequest, location: tuple[str, int]
+    ) -> dict[str, Any]:
         """Return a row as a hit.
 
         Its `_id` is made of the split and the row number. It is unique, and changes if the row
         moves to another split.
         """
         digest = hashlib.sha1("\0".join(map(str, location)).encode(), usedforsecurity=False)
-        hit: dict[str, Any] = {"_index": self.index, "_id": digest.hexdigest()[:20], "_score": row.get(_SCORE)}
+        hit: dict[str, Any] = {
+            "_index": self.index,
+            "_id": digest.hexdigest()[:20],
+            "_score": row.get(_SCORE),
+        }
         if wanted.source is not None:
             hit["_source"] = {name: _plain(row[name]) for name in wanted.source}
-        shown_fields = {field.label: _field_values(row[field.column], field.format) for field in wanted.fields}
+        shown_fields = {
+            field.label: _field_values(row[field.column], field.format) for field in wanted.fields
+        }
         shown_fields = {label: values for label, values in shown_fields.items() if values}
         if shown_fields:
             return {**hit, "fields": shown_fields}
@@ -253,7 +322,9 @@ class ElasticSearch:
         found: dict[str, HitField] = {}
         for key in ("fields", "docvalue_fields"):
             entries = given.get(key)
-            for entry in entries if isinstance(entries, list) else [] if entries is None else [entries]:
+            for entry in (
+                entries if isinstance(entries, list) else [] if entries is None else [entries]
+            ):
                 if isinstance(entry, str):
                     body = {"field": entry}
                 else:
@@ -261,14 +332,17 @@ class ElasticSearch:
                 pattern = body.get("field")
                 if not isinstance(pattern, str):
                     raise InvalidInputError(
-                        f"{key} has {show_value(entry)}, which names no column.", hint='Write ["ts"].'
+                        f"{key} has {show_value(entry)}, which names no column.",
+                        hint='Write ["ts"].',
                     )
                 names = [n for n in self.table.schema.names if fnmatchcase(n, pattern)]
                 if not names and not _is_pattern(pattern):
                     names = [self.dsl.column(pattern)]
                 for name in names:
                     label = name if _is_pattern(pattern) else pattern
-                    found[label] = HitField(label, name, self._time_format(body.get("format"), name, key))
+                    found[label] = HitField(
+                        label, name, self._time_format(body.get("format"), name, key)
+                    )
         return tuple(found.values())
 
     def _time_format(self, pattern: Any, column: str, key: str) -> TimeFormat | None:
@@ -282,7 +356,9 @@ class ElasticSearch:
     def _aggregations(self, given: Mapping[str, Any]) -> AggregationRequest | None:
         named = [key for key in ("aggs", "aggregations") if given.get(key) is not None]
         if len(named) > 1:
-            raise InvalidInputError("The request has aggs and aggregations.", hint="Leave out one of the two.")
+            raise InvalidInputError(
+                "The request has aggs and aggregations.", hint="Leave out one of the two."
+            )
         if not named or given[named[0]] == {}:
             return None
         return AggregationRequest.parse(given[named[0]], self.dsl)
@@ -304,9 +380,14 @@ class ElasticSearch:
             keep = given.get("includes", given.get("include")) or ["*"]
             drop = given.get("excludes", given.get("exclude")) or []
         some, without = ([p] if isinstance(p, str) else p for p in (keep, drop))
-        if not all(isinstance(part, list) and all(isinstance(p, str) for p in part) for part in (some, without)):
+        if not all(
+            isinstance(part, list) and all(isinstance(p, str) for p in part)
+            for part in (some, without)
+        ):
             hint = 'Write ["ts", "mess*"], or false.'
-            raise InvalidInputError(f"_source is no list of columns: {show_value(source)}.", hint=hint)
+            raise InvalidInputError(
+                f"_source is no list of columns: {show_value(source)}.", hint=hint
+            )
         for pattern in (*some, *without):
             if not _is_pattern(pattern) and pattern not in names:
                 self.dsl.column(pattern)
@@ -325,7 +406,11 @@ class ElasticSearch:
         ]
 
     def _highlights(
-        self, rows: pa.Table, query: tree.Query, highlight: HighlightRequest | None, columns: Sequence[str]
+        self,
+        rows: pa.Table,
+        query: tree.Query,
+        highlight: HighlightRequest | None,
+        columns: Sequence[str],
     ) -> list[dict[str, list[str]]]:
         found: list[dict[str, list[str]]] = [{} for _ in range(rows.num_rows)]
         mappings = column_mappings(self.table)
@@ -336,7 +421,9 @@ class ElasticSearch:
             texts = snippets(rows.column(name), query, mappings[name], snippet).to_pylist()
             for place, text in enumerate(texts):
                 if text is not None and _START in text:
-                    found[place][name] = [unescape(text).replace(_START, style.before).replace(_END, style.after)]
+                    found[place][name] = [
+                        unescape(text).replace(_START, style.before).replace(_END, style.after)
+                    ]
         return found
 
 
@@ -345,11 +432,15 @@ def _check_plain_keys(given: Mapping[str, Any]) -> None:
     for key in ("script_fields", "stored_fields", "version"):
         if given.get(key) and given[key] not in (["*"], ["_source"], "*"):
             raise refuse(key)
-    total, scores, timeout = (given.get(key) for key in ("track_total_hits", "track_scores", "timeout"))
+    total, scores, timeout = (
+        given.get(key) for key in ("track_total_hits", "track_scores", "timeout")
+    )
     faults = {
-        "track_total_hits is true, false or a number": total is not None and (not isinstance(total, int) or total < 0),
+        "track_total_hits is true, false or a number": total is not None
+        and (not isinstance(total, int) or total < 0),
         "track_scores is true or false": scores is not None and not isinstance(scores, bool),
-        "timeout is a length of time such as 10s": timeout is not None and fixed_micros(str(timeout)) is None,
+        "timeout is a length of time such as 10s": timeout is not None
+        and fixed_micros(str(timeout)) is None,
     }
     fault = next((message for message, is_fault in faults.items() if is_fault), None)
     if fault is not None:
@@ -362,7 +453,10 @@ def _is_pattern(name: str) -> bool:
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatchcase(name, pattern.removesuffix(".keyword")) or name == pattern for pattern in patterns)
+    return any(
+        fnmatchcase(name, pattern.removesuffix(".keyword")) or name == pattern
+        for pattern in patterns
+    )
 
 
 def _field_values(value: Any, time_format: TimeFormat | None) -> list[Any]:
@@ -378,7 +472,9 @@ def _count(given: Mapping[str, Any], key: str, default: int) -> int:
     if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) <= 15:
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise InvalidInputError(f"{key} is a whole number from 0 up, not {value!r}.", hint="Leave it out.")
+        raise InvalidInputError(
+            f"{key} is a whole number from 0 up, not {value!r}.", hint="Leave it out."
+        )
     return value
 
 

@@ -27,10 +27,26 @@ from indextables.web.time_formats import TimeFormat, iso_text, millis_of
 MOST_AGGREGATIONS = 1_000
 _DEEPEST = 20
 _SETTINGS: dict[str, tuple[str, ...]] = {
-    "terms": ("field", "size", "order", "min_doc_count", "missing", "format", "show_term_doc_count_error"),
+    "terms": (
+        "field",
+        "size",
+        "order",
+        "min_doc_count",
+        "missing",
+        "format",
+        "show_term_doc_count_error",
+    ),
     "histogram": ("field", "interval", "offset", "min_doc_count", "extended_bounds", "keyed"),
     "date_histogram": (
-        *("field", "interval", "fixed_interval", "calendar_interval", "offset", "min_doc_count", "extended_bounds"),
+        *(
+            "field",
+            "interval",
+            "fixed_interval",
+            "calendar_interval",
+            "offset",
+            "min_doc_count",
+            "extended_bounds",
+        ),
         *("format", "time_zone", "keyed"),
     ),
     "range": ("field", "ranges", "keyed"),
@@ -84,9 +100,13 @@ def _nodes(
     given: Any, dsl: QueryDsl, numbers: Iterator[int], depth: int
 ) -> tuple[tuple[AggregationNode, ...], dict[str, Any]]:
     if not isinstance(given, Mapping):
-        raise InvalidInputError("Aggregations are an object of names.", hint='Write {"levels": {"terms": {...}}}.')
+        raise InvalidInputError(
+            "Aggregations are an object of names.", hint='Write {"levels": {"terms": {...}}}.'
+        )
     if depth > _DEEPEST:
-        raise InvalidInputError(f"Aggregations are nested deeper than {_DEEPEST} times.", hint="Make them flatter.")
+        raise InvalidInputError(
+            f"Aggregations are nested deeper than {_DEEPEST} times.", hint="Make them flatter."
+        )
     nodes, spec = [], {}
     for name, entry in given.items():
         body = dict(entry) if isinstance(entry, Mapping) else {}
@@ -94,20 +114,26 @@ def _nodes(
         inner = [body.pop(key) for key in inner_keys]
         meta = body.pop("meta", None)
         if len(body) != 1 or len(inner) > 1:
-            message = f"The aggregation {show_value(name)} needs exactly one kind, and its aggs once."
+            message = (
+                f"The aggregation {show_value(name)} needs exactly one kind, and its aggs once."
+            )
             raise InvalidInputError(message, hint=f"Known: {', '.join(_SETTINGS)}.")
         kind, settings = next(iter(body.items()))
         if kind not in _SETTINGS:
             raise refuse(str(kind), known=list(_SETTINGS))
         if meta is not None and not isinstance(meta, Mapping):
-            raise InvalidInputError(f"meta of {show_value(name)} must be an object.", hint='Write {"any": "thing"}.')
+            raise InvalidInputError(
+                f"meta of {show_value(name)} must be an object.", hint='Write {"any": "thing"}.'
+            )
         if inner and kind not in _BUCKETS:
             raise refuse(f"{inner_keys[0]} in {name}, which is {kind},")
         number = next(numbers)
         if number >= MOST_AGGREGATIONS:
             message = f"A request has at most {MOST_AGGREGATIONS:,} aggregations."
             raise InvalidInputError(message, hint="Ask for them in several requests.")
-        inside, below = _nodes(inner[0], dsl, numbers, depth + 1) if inner and inner[0] else ((), {})
+        inside, below = (
+            _nodes(inner[0], dsl, numbers, depth + 1) if inner and inner[0] else ((), {})
+        )
         found = options(settings, _SETTINGS[kind], f"the aggregation {name!r}")
         node = AggregationNode(str(name), f"a{number}", kind, found, meta, None, inside)
         own, time_format = _own_settings(node, dsl)
@@ -158,8 +184,12 @@ def _terms_order(order: Any, name: str) -> dict[str, Any]:
     """Parse the order of buckets. Ties are ordered by key."""
     entries = order if isinstance(order, list) else [order]
     if not entries or not all(isinstance(entry, Mapping) and len(entry) == 1 for entry in entries):
-        raise InvalidInputError(f"order in {name!r} is not understood.", hint='Write {"_count": "desc"}.')
-    first, *others = ({{"_term": "_key"}.get(key, str(key)): value for key, value in e.items()} for e in entries)
+        raise InvalidInputError(
+            f"order in {name!r} is not understood.", hint='Write {"_count": "desc"}.'
+        )
+    first, *others = (
+        {{"_term": "_key"}.get(key, str(key)): value for key, value in e.items()} for e in entries
+    )
     if any(other != {"_key": "asc"} for other in others) or (others and "_count" not in first):
         raise refuse(f"a second order in {name}", known=['{"_key": "asc"}'])
     return first
@@ -170,18 +200,26 @@ def _set_interval(own: dict[str, Any], name: str) -> None:
         raise refuse(f"time_zone in {name}", known=["UTC"])
     interval = own.pop("interval", None)
     if interval is not None:
-        own["fixed_interval" if fixed_micros(str(interval)) else "calendar_interval"] = str(interval)
+        own["fixed_interval" if fixed_micros(str(interval)) else "calendar_interval"] = str(
+            interval
+        )
     fixed = own.get("fixed_interval")
     if fixed is not None and fixed_micros(str(fixed)) is None:
-        raise InvalidInputError(f"{show_value(fixed)} is no interval.", hint="Write 30s, 5m, 1h or 7d.")
+        raise InvalidInputError(
+            f"{show_value(fixed)} is no interval.", hint="Write 30s, 5m, 1h or 7d."
+        )
 
 
 def _bounds(value: Any, dsl: QueryDsl, name: str, *, is_time: bool) -> dict[str, Any]:
     """Parse the bounds of a histogram: numbers, or times in milliseconds since 1970 or as text."""
     given = options(value, ["min", "max"], f"extended_bounds of {name!r}")
     if set(given) != {"min", "max"}:
-        raise InvalidInputError(f"extended_bounds of {name!r} need min and max.", hint='Write {"min": 0, "max": 9}.')
-    return {end: _moment_text(bound, dsl, name) if is_time else bound for end, bound in given.items()}
+        raise InvalidInputError(
+            f"extended_bounds of {name!r} need min and max.", hint='Write {"min": 0, "max": 9}.'
+        )
+    return {
+        end: _moment_text(bound, dsl, name) if is_time else bound for end, bound in given.items()
+    }
 
 
 def _moment_text(value: Any, dsl: QueryDsl, name: str) -> str:
@@ -212,7 +250,9 @@ def _ranges(node: AggregationNode) -> list[dict[str, Any]]:
         span = options(entry, ["from", "to", "key"], f"a range of {node.name!r}")
         for end in ("from", "to"):
             value = span.get(end, 0)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            if value is not None and (
+                isinstance(value, bool) or not isinstance(value, int | float)
+            ):
                 raise refuse(f"{end} {show_value(value)} of a range in {node.name}")
         spans.append(span)
 
@@ -235,7 +275,9 @@ class _Answer:
         self._below: dict[tuple[Chain, str], list[tuple[Any, Mapping[str, Any]]]] = {}
         for row in rows:
             present = [(name, row[name]) for name in names if row.get(name) is not None]
-            chain: Chain = tuple(zip((n for n, _ in present), hashable(tuple(k for _, k in present)), strict=True))
+            chain: Chain = tuple(
+                zip((n for n, _ in present), hashable(tuple(k for _, k in present)), strict=True)
+            )
             self._rows[chain] = row
             if chain:
                 self._below.setdefault((chain[:-1], chain[-1][0]), []).append((present[-1][1], row))
@@ -257,9 +299,14 @@ class _Answer:
         spans = _ranges(node) if node.kind == "range" else []
         buckets: list[dict[str, Any]] = []
         for key, row in own:
-            shown_key = _span(spans[int(key[1:])]) if spans else _key(key, node)
+            if spans:
+                shown_key = _span(spans[int(key[1:])])
+            else:
+                shown_key = _key(key, node)
             here = (*chain, (node.own, hashable((key,))[0]))
-            buckets.append({**shown_key, "doc_count": row["count"], **self.answers(node.inside, here)})
+            buckets.append(
+                {**shown_key, "doc_count": row["count"], **self.answers(node.inside, here)}
+            )
         if node.settings.get("keyed"):
             names = [str(bucket.get("key_as_string", bucket["key"])) for bucket in buckets]
             return {"buckets": dict(zip(names, buckets, strict=True))}
@@ -268,23 +315,36 @@ class _Answer:
         others = self._others(node, chain, own)
         return {"doc_count_error_upper_bound": 0, "sum_other_doc_count": others, "buckets": buckets}
 
-    def _others(self, node: AggregationNode, chain: Chain, own: Sequence[tuple[Any, Mapping[str, Any]]]) -> int:
+    def _others(
+        self, node: AggregationNode, chain: Chain, own: Sequence[tuple[Any, Mapping[str, Any]]]
+    ) -> int:
         """Return the number of rows whose values are not among the returned buckets."""
         row = self._rows.get(chain, {})
-        whole = int(row.get("count" if node.settings.get("missing") is not None else f"{node.own}v") or 0)
+        whole = int(
+            row.get("count" if node.settings.get("missing") is not None else f"{node.own}v") or 0
+        )
         return max(0, whole - sum(int(row["count"]) for _, row in own))
 
 
 def _bucket_names(nodes: Sequence[AggregationNode]) -> list[str]:
-    return [name for node in nodes if node.kind in _BUCKETS for name in (node.own, *_bucket_names(node.inside))]
+    return [
+        name
+        for node in nodes
+        if node.kind in _BUCKETS
+        for name in (node.own, *_bucket_names(node.inside))
+    ]
 
 
 def _metric(node: AggregationNode, row: Mapping[str, Any]) -> dict[str, Any]:
     if node.kind == "percentiles":
         prefix = f"{node.own}.p"
-        values = {float(k[len(prefix) :]): _number(v) for k, v in row.items() if k.startswith(prefix)}
+        values = {
+            float(k[len(prefix) :]): _number(v) for k, v in row.items() if k.startswith(prefix)
+        }
         if node.settings.get("keyed") is False:
-            return {"values": [{"key": percent, "value": value} for percent, value in values.items()]}
+            return {
+                "values": [{"key": percent, "value": value} for percent, value in values.items()]
+            }
         return {"values": {str(percent): value for percent, value in values.items()}}
     if node.kind in ("stats", "extended_stats"):
         parts = {part: _number(row.get(f"{node.own}.{part}")) for part in _STATS}
@@ -301,7 +361,9 @@ def _metric(node: AggregationNode, row: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _spread(node: AggregationNode, row: Mapping[str, Any], stats: Mapping[str, Any]) -> dict[str, Any]:
+def _spread(
+    node: AggregationNode, row: Mapping[str, Any], stats: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return variance and standard deviation, of the values as a population and as a sample."""
     number, mean = stats["count"], row.get(f"{node.own}.avg")
     squares, variance = (row.get(f"{node.own}.{part}") for part in ("sum_of_squares", "variance"))

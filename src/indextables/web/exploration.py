@@ -80,7 +80,9 @@ class View(Struct, frozen=True):
         several: dict[str, list[str]] = {}
         for key, value in parameters:
             if len(value) > _MOST_TEXT:
-                raise InvalidInputError(f"{key} has {len(value)} characters.", hint=f"At most {_MOST_TEXT}.", key=key)
+                raise InvalidInputError(
+                    f"{key} has {len(value)} characters.", hint=f"At most {_MOST_TEXT}.", key=key
+                )
             several.setdefault(key, []).append(value)
         one = {key: values[-1] for key, values in several.items()}
         size, offset = _number(one, "n", 50), _number(one, "from", 0)
@@ -91,7 +93,9 @@ class View(Struct, frozen=True):
             )
         shape = one.get("as") or "table"
         if shape not in SHAPES:
-            raise InvalidInputError(f"Hits are not shown as {shape!r}.", hint="As table or as records.", shape=shape)
+            raise InvalidInputError(
+                f"Hits are not shown as {shape!r}.", hint="As table or as records.", shape=shape
+            )
         return cls(
             query=one.get("q", "").strip(),
             where=one.get("where", "").strip(),
@@ -113,7 +117,12 @@ class View(Struct, frozen=True):
         """Return every choice as key and value of an address."""
         yield from (("q", self.query), ("where", self.where))
         yield from (("f", text) for text in self.filters)
-        yield from (("since", self.since), ("until", self.until), ("time", self.time), ("sort", self.sort))
+        yield from (
+            ("since", self.since),
+            ("until", self.until),
+            ("time", self.time),
+            ("sort", self.sort),
+        )
         yield from (("c", name) for name in self.columns)
         yield "as", "" if self.shape == "table" else self.shape
         yield "n", "" if self.size == 50 else str(self.size)
@@ -158,7 +167,9 @@ def _number(one: dict[str, str], key: str, default: int) -> int:
     if not value:
         return default
     if not value.isascii() or not value.isdigit() or len(value) > 18:
-        raise InvalidInputError(f"{key}={value!r} is not a whole number.", hint="Give digits alone.", key=key)
+        raise InvalidInputError(
+            f"{key}={value!r} is not a whole number.", hint="Give digits alone.", key=key
+        )
     return int(value)
 
 
@@ -293,20 +304,28 @@ class TableView:
             return self.chosen_columns
         texts = {name for name, mapping in self.mappings.items() if mapping.kind == "text"}
         names = self.table.schema.names
-        return sorted(names, key=lambda name: (name != self.time_column, name not in texts, names.index(name)))
+        return sorted(
+            names, key=lambda name: (name != self.time_column, name not in texts, names.index(name))
+        )
 
     @property
     def chosen_columns(self) -> list[str]:
         """Return the chosen columns, or all in the order of the table."""
-        return [find_column(self.table.schema, name) for name in self.view.columns] or self.table.schema.names
+        return [
+            find_column(self.table.schema, name) for name in self.view.columns
+        ] or self.table.schema.names
 
     def page(self) -> HitPage:
         """Read the hits of the page and mark their matches."""
         view = self.view
         if self.token is not None:
             page = self._page_behind(self.columns, view.size)
-            return HitPage(page.rows, self._marks(page.rows), page.next is not None, page.next or "")
-        rows = self._search(limit=view.size + 1, offset=view.offset).run(self.table.handle.log.store)
+            return HitPage(
+                page.rows, self._marks(page.rows), page.next is not None, page.next or ""
+            )
+        rows = self._search(limit=view.size + 1, offset=view.offset).run(
+            self.table.handle.log.store
+        )
         shown, more = rows.slice(0, view.size), rows.num_rows > view.size
         last = view.offset + view.size
         if more and last + view.size > FURTHEST:
@@ -334,14 +353,18 @@ class TableView:
         names = facet_columns(self.table)
         if not names:
             return []
-        spec = {f"f{n}": {"terms": {"field": name, "size": _VALUES}} for n, name in enumerate(names)}
+        spec = {
+            f"f{n}": {"terms": {"field": name, "size": _VALUES}} for n, name in enumerate(names)
+        }
         rows = aggregate_table(self._task(()), spec).to_pylist()
         by_name: dict[str, list[FacetValue]] = {name: [] for name in names}
         for row in rows:
             number = row.get("aggregation") or ("f0" if len(names) == 1 else None)
             if number is not None:
                 name, value = names[int(number[1:])], row[number]
-                by_name[name].append(FacetValue(shown_value(value), row["count"], filter_of(name, value)))
+                by_name[name].append(
+                    FacetValue(shown_value(value), row["count"], filter_of(name, value))
+                )
         return [Facet(name, tuple(values)) for name, values in by_name.items() if values]
 
     @property
@@ -354,9 +377,15 @@ class TableView:
         """Count the most frequent values of one value column among the hits."""
         if column not in value_columns(self.table):
             hint = f"Columns of whole values: {', '.join(value_columns(self.table)) or 'none'}."
-            raise InvalidInputError(f"The values of {column!r} cannot be counted.", hint=hint, column=column)
-        rows = aggregate_table(self._task(()), {"f": {"terms": {"field": column, "size": _VALUES}}}).to_pylist()
-        values = (FacetValue(shown_value(r["f"]), r["count"], filter_of(column, r["f"])) for r in rows)
+            raise InvalidInputError(
+                f"The values of {column!r} cannot be counted.", hint=hint, column=column
+            )
+        rows = aggregate_table(
+            self._task(()), {"f": {"terms": {"field": column, "size": _VALUES}}}
+        ).to_pylist()
+        values = (
+            FacetValue(shown_value(r["f"]), r["count"], filter_of(column, r["f"])) for r in rows
+        )
         return Facet(column, tuple(values))
 
     def histogram(self) -> Histogram | None:
@@ -367,7 +396,9 @@ class TableView:
         if name is None:
             return None
         task = self._task(())
-        ends = aggregate_table(task, {"low": {"min": {"field": name}}, "high": {"max": {"field": name}}}).to_pylist()[0]
+        ends = aggregate_table(
+            task, {"low": {"min": {"field": name}}, "high": {"max": {"field": name}}}
+        ).to_pylist()[0]
         if ends["low"] is None:
             return None
         low, high = _moment(ends["low"]), _moment(ends["high"])
@@ -377,8 +408,13 @@ class TableView:
         spec = {"bar": {"date_histogram": {"field": name, "min_doc_count": 0, **options}}}
         rows = [r for r in aggregate_table(task, spec).to_pylist() if r["bar"] is not None]
         starts = [_moment(row["bar"]) for row in rows]
-        ends_of = [*starts[1:], _after(starts[-1], options)] if starts else []
-        bars = (TimeBar(s, e, row["count"]) for s, e, row in zip(starts, ends_of, rows, strict=True))
+        if starts:
+            ends_of = [*starts[1:], _after(starts[-1], options)]
+        else:
+            ends_of = []
+        bars = (
+            TimeBar(s, e, row["count"]) for s, e, row in zip(starts, ends_of, rows, strict=True)
+        )
         return Histogram(name, step, tuple(bars))
 
     def steps(self) -> Steps:
@@ -399,11 +435,14 @@ class TableView:
 
     def _search(self, *, limit: int, offset: int) -> TableSearch:
         plan = self._plan(self.columns, order_by=None if self.order is None else self.order.column)
-        # Splits by their paths, as pages behind a token have them: so rows of one score are in the same order in both.
+        # Splits by their paths, as pages behind a token have them: so rows of one score are in the
+        # same order in both.
         return TableSearch.of(plan.by_path(), limit=limit, offset=offset, order_by=self.order)
 
     def _plan(self, columns: Sequence[str], *, order_by: str | None = None) -> ScanPlan:
-        return plan_scan(self.table.handle, query=self.tree, where=self.where, columns=columns, order_by=order_by)
+        return plan_scan(
+            self.table.handle, query=self.tree, where=self.where, columns=columns, order_by=order_by
+        )
 
     def _task(self, columns: Sequence[str]) -> ScanTask:
         return ScanTask(self._plan(columns), self.table.handle.log.store)
@@ -416,12 +455,16 @@ class TableView:
             parts = []
         if self.view.since or self.view.until:
             if self.time_column is None:
-                raise InvalidInputError("The table has no column of times.", hint="Leave out since and until.")
+                raise InvalidInputError(
+                    "The table has no column of times.", hint="Leave out since and until."
+                )
             field = self.table.schema.field(self.time_column)
             for text, compare in ((self.view.since, pc.greater_equal), (self.view.until, pc.less)):
                 if text:
                     bound = pa.scalar(_parsed_moment(text, field.type), field.type)
-                    parts.append(bound_predicate(compare(pc.field(field.name), bound), self.table.schema))
+                    parts.append(
+                        bound_predicate(compare(pc.field(field.name), bound), self.table.schema)
+                    )
         some = [part for part in parts if part is not None]
         if some:
             return all_of(some)
@@ -432,11 +475,15 @@ class TableView:
         return {
             name: spans(string_list(plain_texts(rows.column(name))), self.tree, name, mapping)
             for name, mapping in self.mappings.items()
-            if name in searched and name in rows.schema.names and is_text(rows.schema.field(name).type)
+            if name in searched
+            and name in rows.schema.names
+            and is_text(rows.schema.field(name).type)
         }
 
 
-_COUNTS: WeakKeyDictionary[Table, dict[tuple[int, tree.Query, Predicate | None], int]] = WeakKeyDictionary()
+_COUNTS: WeakKeyDictionary[Table, dict[tuple[int, tree.Query, Predicate | None], int]] = (
+    WeakKeyDictionary()
+)
 _MOST_COUNTS = 1_000
 
 
@@ -446,7 +493,9 @@ def hit_count(table: Table, query: tree.Query, where: Predicate | None = None) -
     key = table.version, query, where
     count = counts.get(key)
     if count is None:
-        count = ScanTask(plan_scan(table.handle, query=query, where=where, columns=()), table.handle.log.store).count()
+        count = ScanTask(
+            plan_scan(table.handle, query=query, where=where, columns=()), table.handle.log.store
+        ).count()
         if len(counts) >= _MOST_COUNTS:
             counts.clear()
         counts[key] = count
@@ -465,7 +514,10 @@ def filter_of(column: str, value: Any) -> str:
     """Return the query for rows that have a value in a column, or null."""
     if value is None:
         return f"NOT {tree.Exists(tree.Target(column))}"
-    text = str(value).lower() if isinstance(value, bool) else shown_value(value)
+    if isinstance(value, bool):
+        text = str(value).lower()
+    else:
+        text = shown_value(value)
     return str(tree.Words(tree.Target(column), text, quoted=True))
 
 
@@ -510,7 +562,9 @@ def _with_few_values(table: Table) -> list[str]:
     rows = table.scan(columns=whole, limit=_SAMPLE).read_all()
     most = min(rows.num_rows // 2, max(20, rows.num_rows // 20))
     few = [n for n in whole if len(rows.column(n).unique()) <= max(1, most)]
-    order = sorted(few, key=lambda n: (pa.types.is_integer(table.schema.field(n).type), whole.index(n)))
+    order = sorted(
+        few, key=lambda n: (pa.types.is_integer(table.schema.field(n).type), whole.index(n))
+    )
     return order[:_FACETS]
 
 
@@ -535,15 +589,22 @@ def values_of(table: Table, column: str, start: str = "") -> list[tuple[str, int
     if is_wide and (not start or not is_text(table.schema.field(column).type)):
         sample = table.scan(columns=[column], limit=_SAMPLE).read_all()
         tally = sample.column(column).combine_chunks().drop_null().value_counts().to_pylist()
-        found = sorted(((shown_value(pair["values"]), pair["counts"]) for pair in tally), key=lambda pair: -pair[1])
+        found = sorted(
+            ((shown_value(pair["values"]), pair["counts"]) for pair in tally),
+            key=lambda pair: -pair[1],
+        )
     else:
         if is_wide:
             wanted = tree.Regex(tree.Target(column), f"{re.escape(start)}.*", ignore_case=True)
         else:
             wanted = None
         task = ScanTask(plan_scan(table.handle, query=wanted, columns=()), table.handle.log.store)
-        rows = aggregate_table(task, {"value": {"terms": {"field": column, "size": _MOST_COMPLETED}}}).to_pylist()
-        found = [(shown_value(row["value"]), row["count"]) for row in rows if row["value"] is not None]
+        rows = aggregate_table(
+            task, {"value": {"terms": {"field": column, "size": _MOST_COMPLETED}}}
+        ).to_pylist()
+        found = [
+            (shown_value(row["value"]), row["count"]) for row in rows if row["value"] is not None
+        ]
     return [(value, count) for value, count in found if value.lower().startswith(start.lower())]
 
 

@@ -94,14 +94,19 @@ def _csv(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[bytes
 
 
 def _is_odd(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+    return bool(
+        pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+    )
 
 
 def _flat(batch: pa.RecordBatch, flat: pa.Schema) -> pa.RecordBatch:
     columns = []
     for field, column in zip(batch.schema, batch.columns, strict=True):
         if _is_odd(field.type):
-            texts = [None if v is None else _json(v).decode() for v in column.to_pylist(maps_as_pydicts="lossy")]
+            texts = [
+                None if v is None else _json(v).decode()
+                for v in column.to_pylist(maps_as_pydicts="lossy")
+            ]
             column = pa.array(texts, pa.string())
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, schema=flat)
@@ -177,10 +182,12 @@ POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
     "frame-ancestors 'none'; base-uri 'none'"
 )
-REPORT_POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
-)
-_ASSETS = {"explorer.css": "text/css", "explorer.js": "text/javascript", "icon.svg": "image/svg+xml"}
+REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
+_ASSETS = {
+    "explorer.css": "text/css",
+    "explorer.js": "text/javascript",
+    "icon.svg": "image/svg+xml",
+}
 
 
 _QUICK_SECONDS = 0.2
@@ -212,7 +219,9 @@ class Limits:
             return work()
 
         loop = asyncio.get_running_loop()
-        future = loop.run_in_executor(self._pools["slow" if slow else "quick"], context.run, run_started)
+        future = loop.run_in_executor(
+            self._pools["slow" if slow else "quick"], context.run, run_started
+        )
         done, _ = await asyncio.wait((future,), timeout=_QUICK_SECONDS)
         if done:  # too short for a client to disconnect
             return future.result()
@@ -234,14 +243,18 @@ class Limits:
 
 def _check(deadline: float, seconds: float, gone: list[bool]) -> None:
     if gone[0]:
-        raise RefusedError("The client disconnected before the response was ready.", hint="Repeat the request.")
+        raise RefusedError(
+            "The client disconnected before the response was ready.", hint="Repeat the request."
+        )
     if time.monotonic() > deadline:
         raise _too_long(seconds)
 
 
 def _too_long(seconds: float) -> RefusedError:
     hint = "Narrow it: a condition on a partition or a time, a column for each word, no leading wildcard."
-    return RefusedError(f"This took longer than {seconds:g} seconds and was ended.", hint=hint, seconds=seconds)
+    return RefusedError(
+        f"This took longer than {seconds:g} seconds and was ended.", hint=hint, seconds=seconds
+    )
 
 
 async def _watch(request: Request, gone: list[bool]) -> None:
@@ -256,7 +269,9 @@ class Explorer:
     def __init__(self, warehouse: Warehouse, limits: Limits) -> None:
         self.warehouse = warehouse
         self.limits = limits
-        self._assets = {name: files("indextables.web").joinpath("assets", name).read_bytes() for name in _ASSETS}
+        self._assets = {
+            name: files("indextables.web").joinpath("assets", name).read_bytes() for name in _ASSETS
+        }
 
     def routes(self) -> list[Route]:
         """Return the routes below the secret path."""
@@ -284,8 +299,14 @@ class Explorer:
             Route("/t/{table}/facet", self.facet),
             Route("/t/{table}/export", self.export),
             Route("/t/{table}/report", self.report),
-            *(Route(f"/t/{{table}}/{name}", partial(self.page, make)) for name, make in pages.items()),
-            *(Route(f"/t/{{table}}/{name}", partial(self.part, make)) for name, make in parts.items()),
+            *(
+                Route(f"/t/{{table}}/{name}", partial(self.page, make))
+                for name, make in pages.items()
+            ),
+            *(
+                Route(f"/t/{{table}}/{name}", partial(self.part, make))
+                for name, make in parts.items()
+            ),
         ]
 
     async def metrics(self, _request: Request) -> Response:
@@ -317,14 +338,18 @@ class Explorer:
         table = self.warehouse.open(name, version=view.version)
         try:
             if view.after and (version := PageToken.parse(view.after).version) != table.version:
-                view = replace(view, version=version)  # a page goes on in the version that the first one was of
+                view = replace(
+                    view, version=version
+                )  # a page goes on in the version that the first one was of
                 table = self.warehouse.open(name, version=version)
             exploration = TableView(table, view)
             hits = exploration.page()
             if not view.panels:
                 return search_pages.search_page(name, table, view, exploration, hits)
             parts, count = _panels(exploration), exploration.count()
-            return search_pages.search_page(name, table, view, exploration, hits, parts=parts, count=count)
+            return search_pages.search_page(
+                name, table, view, exploration, hits, parts=parts, count=count
+            )
         except InvalidInputError as error:
             if isinstance(error, QuerySyntaxError) and "query" not in error.context:
                 of = view.where
@@ -338,7 +363,11 @@ class Explorer:
 
         def work() -> Markup:
             view = View.of(request.query_params.multi_items())
-            return make(TableView(self.warehouse.open(request.path_params["table"], version=view.version), view))
+            return make(
+                TableView(
+                    self.warehouse.open(request.path_params["table"], version=view.version), view
+                )
+            )
 
         return await self._answer(request, work, slow=slow, alone=True)
 
@@ -353,7 +382,10 @@ class Explorer:
             try:
                 return {"count": TableView(table, view).count()}
             except InvalidInputError as error:
-                return {"message": f"{summary(error)} {error.hint}", "position": error.context.get("position")}
+                return {
+                    "message": f"{summary(error)} {error.hint}",
+                    "position": error.context.get("position"),
+                }
 
         return await self._json(request, work)
 
@@ -365,8 +397,12 @@ class Explorer:
         def work() -> Markup:
             parameters = request.query_params.multi_items()
             view = View.of(pair for pair in parameters if pair[0] != "facet")
-            exploration = TableView(self.warehouse.open(request.path_params["table"], version=view.version), view)
-            return search_pages.values_part(exploration.facet(request.query_params.get("facet", "")), view)
+            exploration = TableView(
+                self.warehouse.open(request.path_params["table"], version=view.version), view
+            )
+            return search_pages.values_part(
+                exploration.facet(request.query_params.get("facet", "")), view
+            )
 
         return await self._answer(request, work, slow=True, alone=True)
 
@@ -375,7 +411,9 @@ class Explorer:
 
         def work() -> dict[str, Any]:
             table = self.warehouse.open(request.path_params["table"])
-            return {"completions": list(completions(table, request.query_params.get("q", "")[:2000]))}
+            return {
+                "completions": list(completions(table, request.query_params.get("q", "")[:2000]))
+            }
 
         return await self._json(request, work)
 
@@ -392,8 +430,12 @@ class Explorer:
             form, parts = await self.limits.run(request, work)
         except IndexTablesError as error:
             return self._answer_error(error, up="../../", name=name)
-        headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}.{form.suffix}"}
-        return StreamingResponse(self._stream(request, parts), media_type=form.media_type, headers=headers)
+        headers = {
+            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}.{form.suffix}"
+        }
+        return StreamingResponse(
+            self._stream(request, parts), media_type=form.media_type, headers=headers
+        )
 
     async def _stream(self, request: Request, parts: Iterator[bytes]) -> AsyncIterator[bytes]:
         """Stream the parts of a file, each within the time limit of a request."""
@@ -413,13 +455,19 @@ class Explorer:
             return Markup(report_html(self.warehouse.open(name)))
 
         answer = await self._answer(request, work, slow=True)
-        answer.headers["Content-Security-Policy"] = REPORT_POLICY if answer.status_code == 200 else POLICY
+        answer.headers["Content-Security-Policy"] = (
+            REPORT_POLICY if answer.status_code == 200 else POLICY
+        )
         return answer
 
-    async def page(self, make: Callable[[str, Table, dict[str, str]], Markup], request: Request) -> Response:
+    async def page(
+        self, make: Callable[[str, Table, dict[str, str]], Markup], request: Request
+    ) -> Response:
         """Return a page about the table itself."""
         name, parameters = request.path_params["table"], dict(request.query_params)
-        return await self._answer(request, lambda: make(name, self.warehouse.open(name), parameters), slow=True)
+        return await self._answer(
+            request, lambda: make(name, self.warehouse.open(name), parameters), slow=True
+        )
 
     async def _answer(
         self,
@@ -441,19 +489,26 @@ class Explorer:
 
     def _answer_error(self, error: IndexTablesError, *, up: str, name: str | None) -> Response:
         known = None if isinstance(error, NotFoundError) else name
-        return HTMLResponse(table_pages.error_page(error, up=up, name=known), status_code=status_of(error))
+        return HTMLResponse(
+            table_pages.error_page(error, up=up, name=known), status_code=status_of(error)
+        )
 
     async def _json(self, request: Request, work: Callable[[], dict[str, Any]]) -> Response:
         try:
             return JSONResponse(await self.limits.run(request, work))
         except IndexTablesError as error:
-            return JSONResponse({"message": f"{summary(error)} {error.hint}"}, status_code=status_of(error))
+            return JSONResponse(
+                {"message": f"{summary(error)} {error.hint}"}, status_code=status_of(error)
+            )
 
 
 def _panels(exploration: TableView) -> list[Markup]:
     view = exploration.view
     histogram = search_pages.histogram_part(exploration.histogram(), view)
-    return [histogram, search_pages.facets_part(exploration.facets(), view, exploration.wide_columns)]
+    return [
+        histogram,
+        search_pages.facets_part(exploration.facets(), view, exploration.wide_columns),
+    ]
 
 
 def status_of(error: IndexTablesError) -> int:

@@ -37,7 +37,9 @@ class Guard:
     Without `names`, any host name is accepted, for servers that other machines use.
     """
 
-    def __init__(self, app: ASGIApp, token: str, *, names: frozenset[str], headers: bool = False) -> None:
+    def __init__(
+        self, app: ASGIApp, token: str, *, names: frozenset[str], headers: bool = False
+    ) -> None:
         self._app = app
         self._token = token.encode()
         self._names = names
@@ -51,15 +53,28 @@ class Guard:
         if scope["type"] != "http":
             return
         host = Headers(scope=scope).get("host", "")
-        name = host.rpartition(":")[0] if ":" in host.rpartition("]")[2] else host
+        if ":" in host.rpartition("]")[2]:
+            name = host.rpartition(":")[0]
+        else:
+            name = host
         secret, slash, rest = scope["path"].removeprefix("/").partition("/")
-        known = secrets.compare_digest(secret.encode("utf-8", "surrogateescape"), self._token) and bool(slash)
-        by_header = self._headers and not known and self._is_authorized(Headers(scope=scope).get("authorization", ""))
+        known = secrets.compare_digest(
+            secret.encode("utf-8", "surrogateescape"), self._token
+        ) and bool(slash)
+        by_header = (
+            self._headers
+            and not known
+            and self._is_authorized(Headers(scope=scope).get("authorization", ""))
+        )
         if self._names and name not in self._names:
-            await self._refuse(403, f"The host {show_value(name)} is not this machine.")(scope, receive, send)
+            await self._refuse(403, f"The host {show_value(name)} is not this machine.")(
+                scope, receive, send
+            )
             return
         if not (known or by_header):
-            await self._refuse(401 if self._headers else 403, "The token is missing or wrong.")(scope, receive, send)
+            await self._refuse(401 if self._headers else 403, "The token is missing or wrong.")(
+                scope, receive, send
+            )
             return
         if scope["method"] not in self._methods:
             await self._refuse_method(scope)(scope, receive, send)
@@ -75,19 +90,30 @@ class Guard:
             content = [element("h1", text("Forbidden")), element("p", text(f"{message} {hint}"))]
             return HTMLResponse(join_markup(*content), status_code=status, headers=HEADERS)
         hint = "Send the token in the header Authorization, as Bearer, ApiKey or the password of Basic."
-        error = AccessDeniedError(message, hint=hint if status == 401 else "Ask by the address of this machine.")
+        error = AccessDeniedError(
+            message, hint=hint if status == 401 else "Ask by the address of this machine."
+        )
         reason = {"type": "security_exception", "reason": str(error)}
-        headers = {**HEADERS, **PRODUCT, **({"WWW-Authenticate": "Bearer"} if status == 401 else {})}
+        headers = {
+            **HEADERS,
+            **PRODUCT,
+            **({"WWW-Authenticate": "Bearer"} if status == 401 else {}),
+        }
         body = {"error": {**error.to_dict(), "root_cause": [reason], **reason}, "status": status}
         return json_answer(body, status, headers)
 
     def _refuse_method(self, scope: Scope) -> Response:
         if not self._headers:
-            content = [element("h1", text("Method not allowed")), element("p", text("The pages are read by GET."))]
+            content = [
+                element("h1", text("Method not allowed")),
+                element("p", text("The pages are read by GET.")),
+            ]
             return HTMLResponse(join_markup(*content), status_code=405, headers=HEADERS)
         reason = f"{scope['method']} {scope['path']} is not answered here. {READ_ONLY}"
         error = {"type": "method_not_allowed", "reason": reason}
-        return json_answer({"error": {"root_cause": [error], **error}, "status": 405}, 405, {**HEADERS, **PRODUCT})
+        return json_answer(
+            {"error": {"root_cause": [error], **error}, "status": 405}, 405, {**HEADERS, **PRODUCT}
+        )
 
     def _is_authorized(self, header: str) -> bool:
         """Return whether a header `Authorization` holds the secret as Bearer, ApiKey, or password

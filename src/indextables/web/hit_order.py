@@ -1,4 +1,5 @@
-"""The order of hits: what a `sort` means, the sort values of a hit in JSON, and the position that `search_after` names.
+"""The order of hits: what a `sort` means, the sort values of a hit in JSON, and the position that
+`search_after` names.
 
 | type | sort value |
 |---|---|
@@ -57,8 +58,12 @@ class HitOrder(Struct, frozen=True):
         """Return the position after which hits begin."""
         length = len(self.keys) + self.numbered
         if not self.keys or not isinstance(after, list) or len(after) != length:
-            hint = "Sort by columns, or by columns and _doc, and give the sort values of the last hit."
-            raise InvalidInputError(f"search_after needs {length} values of a sort by columns.", hint=hint)
+            hint = (
+                "Sort by columns, or by columns and _doc, and give the sort values of the last hit."
+            )
+            raise InvalidInputError(
+                f"search_after needs {length} values of a sort by columns.", hint=hint
+            )
         if any(key.column == SCORE for key in self.keys):
             hint = "Sort by columns alone: scores are no place to go on from."
             raise InvalidInputError("search_after does not go on behind a _score.", hint=hint)
@@ -69,8 +74,12 @@ class HitOrder(Struct, frozen=True):
         columns = {}
         for (name, kind), key, value in zip(types.items(), self.keys, after, strict=False):
             columns[name] = _to_array(value, kind, key.column)
-        # Rows with the same values are in front of the position, unless they are numbered: `seen` of them are then skipped.
-        split = _BEFORE_EVERY_SPLIT if self.numbered else _BEHIND_EVERY_SPLIT
+        # Rows with the same values are in front of the position, unless they are numbered: `seen`
+        # of them are then skipped.
+        if self.numbered:
+            split = _BEFORE_EVERY_SPLIT
+        else:
+            split = _BEHIND_EVERY_SPLIT
         end = PageEnd(pa.table(columns), split, -1)
         return HitPosition(end, seen, tuple(sort_value(column[0]) for column in columns.values()))
 
@@ -101,8 +110,12 @@ def parse_sort(sort: Any, column: Callable[[Any], str]) -> HitOrder:
     columns = [name if name == SCORE else column(name) for name, _ in keys]
     twice = next((name for name in columns if columns.count(name) > 1), None)
     if twice is not None:
-        raise InvalidInputError(f"The sort names {twice!r} more than once.", hint="Name each column once.")
-    return HitOrder(tuple(OrderBy(name, down) for name, (_, down) in zip(columns, keys, strict=True)), numbered)
+        raise InvalidInputError(
+            f"The sort names {twice!r} more than once.", hint="Name each column once."
+        )
+    return HitOrder(
+        tuple(OrderBy(name, down) for name, (_, down) in zip(columns, keys, strict=True)), numbered
+    )
 
 
 def _clause(clause: Any) -> tuple[str, bool]:
@@ -177,7 +190,9 @@ def _parse_value(value: Any, kind: pa.DataType) -> Any:
         if is_text(kind):
             return value
         return base64.b64decode(value, validate=True)
-    if pa.types.is_boolean(kind) != isinstance(value, bool) or not isinstance(value, bool | int | float | str):
+    if pa.types.is_boolean(kind) != isinstance(value, bool) or not isinstance(
+        value, bool | int | float | str
+    ):
         raise TypeError(value)
     if pa.types.is_floating(kind):
         return float(value)
@@ -193,4 +208,6 @@ def _parse_value(value: Any, kind: pa.DataType) -> Any:
 
 def _wrong_value(value: Any, column: str, expected: str) -> InvalidInputError:
     message = f"search_after has {show_value(value)} for {column!r}, which is not {expected}."
-    return InvalidInputError(message, hint="Give the sort values of the last hit as they were.", column=column)
+    return InvalidInputError(
+        message, hint="Give the sort values of the last hit as they were.", column=column
+    )

@@ -21,10 +21,14 @@ PRODUCT = {"X-Elastic-Product": "Elasticsearch"}
 READ_ONLY = "The service is read only: write with Table.append, indextables append or Spark."
 
 
-def json_answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def json_answer(
+    value: Any, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
     """Return a value as a JSON response."""
     content = msgspec.json.encode(value, enc_hook=str)
-    return Response(content, status_code=status, media_type="application/json", headers=dict(headers or {}))
+    return Response(
+        content, status_code=status, media_type="application/json", headers=dict(headers or {})
+    )
 
 
 def own_error(error: IndexTablesError, status: int | None = None) -> Response:
@@ -43,7 +47,10 @@ def elastic_error(error: IndexTablesError) -> dict[str, Any]:
         missing = "resource_not_found_exception"
     else:
         missing = "index_not_found_exception"
-    kind = missing if isinstance(error, NotFoundError) else "parsing_exception"
+    if isinstance(error, NotFoundError):
+        kind = missing
+    else:
+        kind = "parsing_exception"
     reason = {"type": kind, "reason": f"{summary(error)} {error.hint}"}
     return {"error": {"root_cause": [reason], **reason}, "status": status_of(error)}
 
@@ -61,7 +68,9 @@ async def answer_fault(_request: Request, error: Exception) -> Response:
 async def refusal_page(request: Request, error: Exception) -> Response:
     """Return the page of the explorer for a request without a route."""
     refused = _unknown_address(request, error)
-    return _page_of(request, refused, error.status_code if isinstance(error, HTTPException) else 404)
+    return _page_of(
+        request, refused, error.status_code if isinstance(error, HTTPException) else 404
+    )
 
 
 async def fault_page(request: Request, error: Exception) -> Response:
@@ -90,7 +99,10 @@ def _unknown_address(request: Request, error: Exception) -> NotFoundError:
         message = f"There is nothing at {show_value(path)}."
     else:
         message = f"{path} is not for {request.method}."
-    hint = "Check the address." if allowed is None else f"It is for {allowed}."
+    if allowed is None:
+        hint = "Check the address."
+    else:
+        hint = f"It is for {allowed}."
     return NotFoundError(message, hint=hint, address=path)
 
 

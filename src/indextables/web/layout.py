@@ -33,7 +33,9 @@ _MARK, _MARK_END = Markup("<mark>"), Markup("</mark>")
 _DOCTYPE = Markup("<!DOCTYPE html>\n")
 
 
-def frame(title: str, *content: Markup, up: str, name: str | None = None, page: str = "", note: str = "") -> Markup:
+def frame(
+    title: str, *content: Markup, up: str, name: str | None = None, page: str = "", note: str = ""
+) -> Markup:
     """Return a whole page. `up` is the path to the first page; `name` is the table of the
     navigation.
     """
@@ -68,18 +70,34 @@ def _head(up: str) -> Markup:
 
 @lru_cache(maxsize=256)
 def _top(up: str, name: str | None, page: str) -> Markup:
-    brand = element("a", _mark(), element("span", text("IndexTables")), href=up or "./", class_="brand")
+    brand = element(
+        "a", _mark(), element("span", text("IndexTables")), href=up or "./", class_="brand"
+    )
     toggle = element(
-        "button", text("Theme"), type="button", class_="theme quiet", data_theme_toggle="", aria_label="Light or dark"
+        "button",
+        text("Theme"),
+        type="button",
+        class_="theme quiet",
+        data_theme_toggle="",
+        aria_label="Light or dark",
     )
     if name is None:
         return element("header", brand, toggle, class_="top")
     links = [
-        element("a", text(title), href=key, class_="tab", aria_current="page" if key == page else None)
+        element(
+            "a", text(title), href=key, class_="tab", aria_current="page" if key == page else None
+        )
         for key, title in PAGES.items()
     ]
     here = element("span", text(name), class_="here")
-    return element("header", brand, here, element("nav", *links, aria_label="Pages of the table"), toggle, class_="top")
+    return element(
+        "header",
+        brand,
+        here,
+        element("nav", *links, aria_label="Pages of the table"),
+        toggle,
+        class_="top",
+    )
 
 
 def _mark() -> Markup:
@@ -88,7 +106,9 @@ def _mark() -> Markup:
         element("rect", x=3, y=10, width=12, height=4, rx=1.5, class_="m2"),
         element("rect", x=3, y=16, width=7, height=4, rx=1.5, class_="m3"),
     ]
-    return element("svg", *bars, viewBox="0 0 24 24", width=22, height=22, aria_hidden="true", class_="logo")
+    return element(
+        "svg", *bars, viewBox="0 0 24 24", width=22, height=22, aria_hidden="true", class_="logo"
+    )
 
 
 def table_address(name: str, page: str = "search") -> str:
@@ -111,7 +131,11 @@ def problem(error: IndexTablesError, *, of: str = "") -> Markup:
     if isinstance(position, int) and source:
         place = max(0, min(position, len(source)))
         word = source[place : place + 1] or " "
-        shown = [text(source[:place]), element("mark", text(word), class_="here"), text(source[place + 1 :])]
+        shown = [
+            text(source[:place]),
+            element("mark", text(word), class_="here"),
+            text(source[place + 1 :]),
+        ]
         parts.append(element("pre", *shown))
     return element("div", *parts, element("p", text(error.hint)), class_="problem", role="alert")
 
@@ -131,9 +155,18 @@ def listing(rows: Sequence[Mapping[str, Any]], *, caption: str, empty: str = "No
         return element("p", text(empty), class_="soft")
     names = list(rows[0])
     right = {name for name in names if all(_is_number(row[name]) for row in rows)}
-    head = [element("th", text(name), scope="col", class_="number" if name in right else None) for name in names]
+    head = [
+        element("th", text(name), scope="col", class_="number" if name in right else None)
+        for name in names
+    ]
     lines = [
-        element("tr", *(element("td", _cell(row[name]), class_="number" if name in right else None) for name in names))
+        element(
+            "tr",
+            *(
+                element("td", _cell(row[name]), class_="number" if name in right else None)
+                for name in names
+            ),
+        )
         for row in rows
     ]
     table = element(
@@ -166,12 +199,15 @@ def _is_number(value: Any) -> bool:
 def report_parts(report: Report, *, most: int = 100) -> Markup:
     """Render a report: the summary as figures, the details as listings."""
     summary = {
-        key.replace("_", " "): "" if value is None else _figure(value) for key, value in report.summary().items()
+        key.replace("_", " "): "" if value is None else _figure(value)
+        for key, value in report.summary().items()
     }
     parts = [cards(summary)]
     for name, rows in report.details().items():
         if rows:
-            shown = f"{name} ({len(rows):,}{f', the first {most}' if len(rows) > most else ''})".replace("_", " ")
+            shown = f"{name} ({len(rows):,}{f', the first {most}' if len(rows) > most else ''})".replace(
+                "_", " "
+            )
             parts += [element("h3", text(shown)), listing(rows[:most], caption=shown)]
     return join_markup(*parts)
 
@@ -213,7 +249,9 @@ def fold_text(value: str) -> Markup:
     if len(value) <= _FOLD:
         return text(value)
     return element(
-        "details", element("summary", text(value[:_FOLD] + "…")), element("div", text(value), class_="whole")
+        "details",
+        element("summary", text(value[:_FOLD] + "…")),
+        element("div", text(value), class_="whole"),
     )
 
 
@@ -237,7 +275,12 @@ def _passages(value: str, spans: Sequence[Span], start: int, end: int) -> Markup
     parts, at = [], start
     for low, high in spans:
         if low < end and high > at:
-            parts += [own(value[at : max(at, low)]), _MARK, own(value[max(at, low) : min(high, end)]), _MARK_END]
+            parts += [
+                own(value[at : max(at, low)]),
+                _MARK,
+                own(value[max(at, low) : min(high, end)]),
+                _MARK_END,
+            ]
             at = min(high, end)
     return join_markup(*parts, own(value[at:end]))
 

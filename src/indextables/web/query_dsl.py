@@ -33,8 +33,19 @@ _ROUNDED = re.compile(r"now([+-]\d+\w)*/\w")
 _DEEPEST = 50
 _UNITS = {"epoch_millis": 1000, "epoch_second": 1}
 _READ_FORMATS = (
-    *("strict_date_optional_time_nanos", "strict_date_optional_time", "date_optional_time", "iso8601"),
-    *("yyyy-MM-dd", "yyyy-MM-dd HH:mm:ss", "yyyy-MM-dd'T'HH:mm:ss", "yyyy/MM/dd", "yyyy/MM/dd HH:mm:ss"),
+    *(
+        "strict_date_optional_time_nanos",
+        "strict_date_optional_time",
+        "date_optional_time",
+        "iso8601",
+    ),
+    *(
+        "yyyy-MM-dd",
+        "yyyy-MM-dd HH:mm:ss",
+        "yyyy-MM-dd'T'HH:mm:ss",
+        "yyyy/MM/dd",
+        "yyyy/MM/dd HH:mm:ss",
+    ),
 )
 """Time formats whose texts are read as they are."""
 _REWRITES = ("constant_score", "constant_score_blended", "constant_score_boolean")
@@ -52,14 +63,17 @@ def options(given: Any, known: Sequence[str], where: str) -> dict[str, Any]:
     """Return the options of a part; unknown ones raise an error."""
     if not isinstance(given, Mapping):
         raise InvalidInputError(
-            f"{where} must be an object, not {show_value(given)}.", hint=f"Known: {', '.join(known)}."
+            f"{where} must be an object, not {show_value(given)}.",
+            hint=f"Known: {', '.join(known)}.",
         )
     unknown = next((key for key in given if key not in known), None)
     if unknown is not None:
         near = nearest(str(unknown), known)
         hint = f"Did you mean {near[0]!r}? " if near else ""
         message = f"{unknown!r} in {where} is not supported."
-        raise InvalidInputError(message, hint=f"{hint}Known: {', '.join(known)}.", part=str(unknown))
+        raise InvalidInputError(
+            message, hint=f"{hint}Known: {', '.join(known)}.", part=str(unknown)
+        )
     return dict(given)
 
 
@@ -85,7 +99,9 @@ class QueryDsl:
             "wildcard": lambda body, _: self._pattern(body, "wildcard"),
             "regexp": lambda body, _: self._pattern(body, "regexp"),
             "fuzzy": lambda body, _: self._fuzzy(body),
-            "exists": lambda body, _: self._parse(f"{self.name(_one(options(body, ['field'], 'exists'), 'field'))}:*"),
+            "exists": lambda body, _: self._parse(
+                f"{self.name(_one(options(body, ['field'], 'exists'), 'field'))}:*"
+            ),
             "query_string": lambda body, _: self._query_string(body),
             "simple_query_string": lambda body, _: self._simple(body),
         }
@@ -93,10 +109,13 @@ class QueryDsl:
     def query(self, body: Any, depth: int = 0) -> tree.Query:
         """Translate a query to a tree."""
         if depth > _DEEPEST:
-            raise InvalidInputError(f"The query is nested deeper than {_DEEPEST} times.", hint="Make it flatter.")
+            raise InvalidInputError(
+                f"The query is nested deeper than {_DEEPEST} times.", hint="Make it flatter."
+            )
         if not isinstance(body, Mapping) or len(body) != 1:
             raise InvalidInputError(
-                f"A query is an object with one key, not {str(body)[:80]!r}.", hint="Use bool for several."
+                f"A query is an object with one key, not {str(body)[:80]!r}.",
+                hint="Use bool for several.",
             )
         kind = next(iter(body))
         if kind not in self._kinds:
@@ -112,12 +131,17 @@ class QueryDsl:
         base = name.removesuffix(".keyword")
         if base in names:
             return base
-        raise InvalidInputError(f"There is no column {name!r}.", hint=f"Columns: {', '.join(names)}.", field=name)
+        raise InvalidInputError(
+            f"There is no column {name!r}.", hint=f"Columns: {', '.join(names)}.", field=name
+        )
 
     def name(self, field: Any) -> str:
         """Return a field's name in the query language. A path inside a JSON column is its own name."""
         name = str(field)
-        if self.fields.resolve(tuple(name.split("."))) is not None and name not in self.fields.schema.names:
+        if (
+            self.fields.resolve(tuple(name.split("."))) is not None
+            and name not in self.fields.schema.names
+        ):
             return name
         return str(tree.Target(self.column(name)))
 
@@ -139,9 +163,14 @@ class QueryDsl:
             for key in ("must", "filter", "should", "must_not")
         }
         must = parts["must"] + tuple(tree.Boost(part, 0.0) for part in parts["filter"])
-        should, minimum = parts["should"], _minimum(given.get("minimum_should_match"), len(parts["should"]))
+        should, minimum = (
+            parts["should"],
+            _minimum(given.get("minimum_should_match"), len(parts["should"])),
+        )
         if minimum is None or (should and not must):
-            minimum = max(minimum or 0, 0 if must else int(bool(should)))  # of should alone, one must match in any case
+            minimum = max(
+                minimum or 0, 0 if must else int(bool(should))
+            )  # of should alone, one must match in any case
         if minimum > len(should):
             return tree.Bool(must_not=(tree.AllRows(),))
         if not must and not should and not parts["must_not"]:
@@ -157,7 +186,9 @@ class QueryDsl:
         )
 
     def _match(self, body: Any) -> tree.Query:
-        field, given = _field_body(body, "match", "query", ["operator", "minimum_should_match", "boost"])
+        field, given = _field_body(
+            body, "match", "query", ["operator", "minimum_should_match", "boost"]
+        )
         words = self._words(field, given["query"])
         return _boost(_combine(words, given), given)
 
@@ -188,7 +219,11 @@ class QueryDsl:
         it.
         """
         target = self.fields.resolve(tuple(str(field).split(".")))
-        if target is None or target.path or not pa.types.is_timestamp(self.fields.schema.field(target.column).type):
+        if (
+            target is None
+            or target.path
+            or not pa.types.is_timestamp(self.fields.schema.field(target.column).type)
+        ):
             return None
         text = str(value)
         if _ROUNDED.fullmatch(text):
@@ -210,7 +245,12 @@ class QueryDsl:
         field, given = _field_body(body, kind, "query", ["slop", "boost"])
         number = _whole_option(given, "slop", 0)
         slop = f"~{number}" if number else ""
-        return _boost(self._parse(f"{self.name(field)}:{_quote(given['query'])}{'*' if prefix else ''}{slop}"), given)
+        return _boost(
+            self._parse(
+                f"{self.name(field)}:{_quote(given['query'])}{'*' if prefix else ''}{slop}"
+            ),
+            given,
+        )
 
     def _multi_match(self, body: Any) -> tree.Query:
         known = ["query", "fields", "type", "operator", "minimum_should_match", "boost", "lenient"]
@@ -238,12 +278,19 @@ class QueryDsl:
 
     def _terms(self, body: Any) -> tree.Query:
         given = dict(body) if isinstance(body, Mapping) else {}
-        boost = {"boost": given.pop("boost")} if "boost" in given else {}
+        if "boost" in given:
+            boost = {"boost": given.pop("boost")}
+        else:
+            boost = {}
         if len(given) != 1:
-            raise InvalidInputError("terms needs one field with a list of values.", hint='Write {"level": ["a", "b"]}.')
+            raise InvalidInputError(
+                "terms needs one field with a list of values.", hint='Write {"level": ["a", "b"]}.'
+            )
         field, values = next(iter(given.items()))
         if not isinstance(values, list):
-            raise InvalidInputError("terms needs a list of values.", hint='Write {"level": ["a", "b"]}.', field=field)
+            raise InvalidInputError(
+                "terms needs a list of values.", hint='Write {"level": ["a", "b"]}.', field=field
+            )
         if not values:
             return tree.Bool(must_not=(tree.AllRows(),))
         parts = tuple(self._value(field, _single(value, f"terms of {field!r}")) for value in values)
@@ -254,7 +301,10 @@ class QueryDsl:
         if str(given.get("time_zone", "UTC")).upper() not in ("UTC", "Z", "+00:00"):
             raise refuse(f"time_zone {given['time_zone']}")
         scale = _scale(given.get("format"), field)
-        low, high = _find_bound(given, ("gt", "gte", "from")), _find_bound(given, ("lt", "lte", "to"))
+        low, high = (
+            _find_bound(given, ("gt", "gte", "from")),
+            _find_bound(given, ("lt", "lte", "to")),
+        )
         if low is None and high is None:
             return _boost(self._parse(f"{self.name(field)}:*"), given)
         start, end = (None if key is None else _moment(given[key], scale) for key in (low, high))
@@ -265,10 +315,15 @@ class QueryDsl:
             brackets[0], opening = "[", _quote(after)
         if high in ("lte", "to") and (after := self._day_after(field, end)):
             brackets[1], closing = "}", _quote(after)
-        return _boost(self._parse(f"{self.name(field)}:{brackets[0]}{opening} TO {closing}{brackets[1]}"), given)
+        return _boost(
+            self._parse(f"{self.name(field)}:{brackets[0]}{opening} TO {closing}{brackets[1]}"),
+            given,
+        )
 
     def _pattern(self, body: Any, kind: str) -> tree.Query:
-        field, given = _field_body(body, kind, "value", ["boost", "wildcard", "flags", "case_insensitive", "rewrite"])
+        field, given = _field_body(
+            body, kind, "value", ["boost", "wildcard", "flags", "case_insensitive", "rewrite"]
+        )
         if "value" in given and "wildcard" in given:
             raise refuse(f"wildcard next to value in {kind} of {field}")
         pattern = str(_single(given.get("value", given.get("wildcard")), f"{kind} of {field!r}"))
@@ -303,7 +358,10 @@ class QueryDsl:
             auto = 1
         else:
             auto = 2
-        distance = auto if fuzziness.upper() == "AUTO" else int(fuzziness)
+        if fuzziness.upper() == "AUTO":
+            distance = auto
+        else:
+            distance = int(fuzziness)
         if not distance:
             return _boost(self._value(field, word), given)
         return _boost(self._parse(f"{self.name(field)}:{_escape(word)}~{distance}"), given)
@@ -414,23 +472,34 @@ def _minimum(value: Any, count: int) -> int | None:
 
 def _boost(query: tree.Query, given: Mapping[str, Any]) -> tree.Query:
     boost = given.get("boost", 1)
-    if not isinstance(boost, int | float) or isinstance(boost, bool) or not 0 <= boost <= MAX_WEIGHT:
+    if (
+        not isinstance(boost, int | float)
+        or isinstance(boost, bool)
+        or not 0 <= boost <= MAX_WEIGHT
+    ):
         raise InvalidInputError(
-            f"A boost is a number from 0 to {MAX_WEIGHT:g}, not {show_value(boost)}.", hint="Leave it out."
+            f"A boost is a number from 0 to {MAX_WEIGHT:g}, not {show_value(boost)}.",
+            hint="Leave it out.",
         )
     if boost == 1:
         return query
     return tree.Boost(query, float(boost))
 
 
-def _field_body(body: Any, kind: str, value: str | None, known: Sequence[str]) -> tuple[Any, dict[str, Any]]:
+def _field_body(
+    body: Any, kind: str, value: str | None, known: Sequence[str]
+) -> tuple[Any, dict[str, Any]]:
     """Return the field of a leaf and its options. `{"field": text}` is the short form of its value."""
     if not isinstance(body, Mapping) or len(body) != 1:
-        raise InvalidInputError(f"{kind} needs one field.", hint=f'Write {{"{kind}": {{"message": ...}}}}.')
+        raise InvalidInputError(
+            f"{kind} needs one field.", hint=f'Write {{"{kind}": {{"message": ...}}}}.'
+        )
     field, given = next(iter(body.items()))
     if not isinstance(given, Mapping):
         if value is None:
-            raise InvalidInputError(f"{kind} of {field!r} needs an object.", hint='Write {"gte": 1}.')
+            raise InvalidInputError(
+                f"{kind} of {field!r} needs an object.", hint='Write {"gte": 1}.'
+            )
         return field, {value: _single(given, f"{kind} of {field!r}")}
     found = options(given, [*([value] if value else []), *known], f"{kind} of {field!r}")
     if value is not None and value not in found and "wildcard" not in found:
@@ -458,7 +527,9 @@ def _whole_option(given: Mapping[str, Any], key: str, default: int) -> int:
     else:
         digits = ""
     if not (digits.isascii() and digits.isdigit() and len(digits) < 10):
-        raise InvalidInputError(f"{key} is a whole number from 0 up, not {show_value(value)}.", hint="Leave it out.")
+        raise InvalidInputError(
+            f"{key} is a whole number from 0 up, not {show_value(value)}.", hint="Leave it out."
+        )
     return int(digits)
 
 
@@ -466,7 +537,9 @@ def _weight(text: str, field: str) -> float:
     try:
         return parse_float(text)
     except ValueError:
-        raise InvalidInputError(f"The weight of {show_value(field)} is not a number.", hint="Write title^3.") from None
+        raise InvalidInputError(
+            f"The weight of {show_value(field)} is not a number.", hint="Write title^3."
+        ) from None
 
 
 def _scale(text: Any, field: Any) -> int | None:
@@ -489,7 +562,9 @@ def _check_operators(pattern: str, flags: Any) -> None:
     own = re.search(r'(?<!\\)(?:\\\\)*([~#@&<"])', re.sub(r"\[[^\]]*\]", "", pattern))
     if own is not None and flags == "ALL":
         hint = f'Write it as [{own[1]}], or give "flags": "NONE".'
-        raise InvalidInputError(f"The operator {own[1]} of a regexp is not supported.", hint=hint, part=own[1])
+        raise InvalidInputError(
+            f"The operator {own[1]} of a regexp is not supported.", hint=hint, part=own[1]
+        )
 
 
 def _one(given: Mapping[str, Any], key: str) -> Any:
@@ -524,7 +599,9 @@ def _moment(value: Any, scale: int | None) -> Any:
     if scale is None or not (text.isascii() and text.isdigit()):
         return value
     try:
-        moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=int(value) * 1_000_000 // scale)
+        moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(
+            microseconds=int(value) * 1_000_000 // scale
+        )
     except OverflowError:
         raise InvalidInputError(
             f"{show_value(value)} is outside the years 1 to 9999.", hint="Check its unit."

@@ -93,7 +93,9 @@ def page(title: str, *sections: Markup) -> Markup:
         _STYLE,
     )
     return join_markup(
-        _DOCTYPE, element("html", head, element("body", element("main", *sections)), lang="en"), Markup("\n")
+        _DOCTYPE,
+        element("html", head, element("body", element("main", *sections)), lang="en"),
+        Markup("\n"),
     )
 
 
@@ -119,9 +121,17 @@ def cards(figures: Mapping[str, str]) -> Markup:
 def table(rows: Sequence[Mapping[str, str]], *, numbers: Sequence[str] = ()) -> Markup:
     """Render rows of texts. The columns in `numbers` are right-aligned."""
     names = list(rows[0]) if rows else []
-    head = [element("th", text(name), class_="number" if name in numbers else None) for name in names]
+    head = [
+        element("th", text(name), class_="number" if name in numbers else None) for name in names
+    ]
     lines = [
-        element("tr", *(element("td", text(row[n] or " "), class_="number" if n in numbers else None) for n in names))
+        element(
+            "tr",
+            *(
+                element("td", text(row[n] or " "), class_="number" if n in numbers else None)
+                for n in names
+            ),
+        )
         for row in rows
     ]
     return element("table", element("thead", element("tr", *head)), element("tbody", *lines))
@@ -147,15 +157,21 @@ def components_chart(components: Sequence[ComponentFigure]) -> Markup:
     bars: dict[str, dict[str, int]] = {}
     for figure in components:
         own = bars.setdefault(figure.field if figure.field is not None else _SHARED, {})
-        kind = figure.component if figure.component in KINDS else "footer"
+        if figure.component in KINDS:
+            kind = figure.component
+        else:
+            kind = "footer"
         own[kind] = own.get(kind, 0) + figure.size_bytes
     order = sorted(bars, key=lambda name: (name == _SHARED, -sum(bars[name].values())))
     highest = max((sum(own.values()) for own in bars.values()), default=1) or 1
     lines = [
-        _component_line(name, bars[name], highest, 16 + _COMPONENT_LINE * index) for index, name in enumerate(order)
+        _component_line(name, bars[name], highest, 16 + _COMPONENT_LINE * index)
+        for index, name in enumerate(order)
     ]
     bottom = 16 + _COMPONENT_LINE * len(order)
-    return drawing(_WIDTH, bottom + 36, *lines, _legend(bottom + 22), title="Bytes by column and component")
+    return drawing(
+        _WIDTH, bottom + 36, *lines, _legend(bottom + 22), title="Bytes by column and component"
+    )
 
 
 def _component_line(name: str, own: dict[str, int], highest: int, y: float) -> Markup:
@@ -194,7 +210,14 @@ def cost_chart(finding: ScanReport, reading: ScanReport) -> Markup:
         _line(0, "splits in the table", splits, splits, number(splits), "empty"),
         _line(1, "left by partition values", in_partitions, splits, number(in_partitions), "write"),
         _line(2, "left by column bounds", in_bounds, splits, number(in_bounds), "write"),
-        _line(3, "bytes in opened splits", whole, whole, _amount(whole, finding.splits_opened, "split"), "empty"),
+        _line(
+            3,
+            "bytes in opened splits",
+            whole,
+            whole,
+            _amount(whole, finding.splits_opened, "split"),
+            "empty",
+        ),
         _bytes(4, "read to find the rows", finding, whole),
         _bytes(5, "read for all their columns", reading, whole),
     ]
@@ -225,7 +248,9 @@ _MERGES = 8
 _LISTED = 15
 
 
-def write_report(table: Table, out: str | Path, *, query: str | None = None, max_splits: int = 200) -> Path:
+def write_report(
+    table: Table, out: str | Path, *, query: str | None = None, max_splits: int = 200
+) -> Path:
     """Write the report about a table to a file and return its path.
 
     Args:
@@ -256,7 +281,9 @@ def report_html(table: Table, *, query: str | None = None, max_splits: int = 200
     if merges:
         caption = "Each dot is a split, placed by its size. Merging changes no row: it makes fewer, larger splits."
         newest = _newest(len(merges), _MERGES, "merge")
-        sections.append(section("Merges", f"{caption}{newest}", scrolling(merges_chart(merges[-_MERGES:]))))
+        sections.append(
+            section("Merges", f"{caption}{newest}", scrolling(merges_chart(merges[-_MERGES:])))
+        )
     if table.partition_columns and parts:
         sections.append(_partitions(table, parts))
     sections.append(_state(table.state()))
@@ -308,7 +335,9 @@ def _timeline(versions: list[VersionFigure]) -> Markup:
         for v in reversed(versions[-_LISTED:])
     ]
     listing = table(rows, numbers=("version", "splits", "bytes"))
-    return section("Timeline of versions", caption, scrolling(timeline_chart(versions)), scrolling(listing))
+    return section(
+        "Timeline of versions", caption, scrolling(timeline_chart(versions)), scrolling(listing)
+    )
 
 
 def _partitions(table: Table, parts: list[PartitionFigure]) -> Markup:
@@ -360,11 +389,14 @@ def _search(table: Table, query: str | None, max_splits: int) -> Markup:
     text_of_query = query or example_query(table)
     if text_of_query is None:
         return section(
-            "Cost of a search", "No example could be made from the first rows; give a query to see its cost."
+            "Cost of a search",
+            "No example could be made from the first rows; give a query to see its cost.",
         )
     finding, reading = search_figures(table.inspect, text_of_query, max_splits=max_splits)
     caption = f"{plural(finding.rows_matched, 'row')} matched. "
-    caption += "The query was given." if query else "The query is an example from the table's first rows."
+    caption += (
+        "The query was given." if query else "The query is an example from the table's first rows."
+    )
     if len(finding.splits) == max_splits:
         caption += f" It was run over the {plural(max_splits, 'largest split')} it would open."
     header = element("p", element("code", text(text_of_query)))
@@ -375,7 +407,11 @@ def example_query(table: Table) -> str | None:
     """Return the longest word of the first text in a text column, or None."""
     kinds = table.settings.group(IndexingSettings).typemap
     for name, kind in kinds.items():
-        if kind != "text" or name not in table.schema.names or not re.fullmatch(r"[A-Za-z_]\w*", name):
+        if (
+            kind != "text"
+            or name not in table.schema.names
+            or not re.fullmatch(r"[A-Za-z_]\w*", name)
+        ):
             continue
         rows = table.scan(columns=[name], limit=20).read_all().column(name).to_pylist()
         words = [word for row in rows if row for word in re.findall(r"[A-Za-z]{4,20}", row)]

@@ -13,7 +13,18 @@ import pyarrow as pa
 from indextables.errors import IndexTablesError
 from indextables.splits.search.snippets import Span
 from indextables.table import Table
-from indextables.web.exploration import NEWEST, SCORE, SHAPES, SIZES, Facet, Histogram, HitPage, Steps, TableView, View
+from indextables.web.exploration import (
+    NEWEST,
+    SCORE,
+    SHAPES,
+    SIZES,
+    Facet,
+    Histogram,
+    HitPage,
+    Steps,
+    TableView,
+    View,
+)
 from indextables.web.layout import (
     EMPTY,
     NULL,
@@ -70,7 +81,10 @@ def search_page(
     if parts:
         panels = list(parts)
     else:
-        panels = [_later(view, exploration)] if wide and exploration is not None else []
+        if wide and exploration is not None:
+            panels = [_later(view, exploration)]
+        else:
+            panels = []
     return frame(
         f"{view.query or 'Search'} · {name}",
         element("h1", text(f"Search {name}"), class_="sr"),
@@ -78,7 +92,13 @@ def search_page(
         _chips(view),
         _version_note(table, view),
         *panels[:1],
-        element("div", *panels[1:], *([_facets_later(view)] if wide and not parts else []), results, class_="panes"),
+        element(
+            "div",
+            *panels[1:],
+            *([_facets_later(view)] if wide and not parts else []),
+            results,
+            class_="panes",
+        ),
         up="../../",
         name=name,
         page="search",
@@ -93,13 +113,17 @@ def error_page(name: str, table: Table, view: View, error: IndexTablesError, *, 
         _form(table, view, error=problem(error, of=of)),
         _chips(view),
     ]
-    return frame(f"{view.query or 'Search'} · {name}", *content, up="../../", name=name, page="search")
+    return frame(
+        f"{view.query or 'Search'} · {name}", *content, up="../../", name=name, page="search"
+    )
 
 
 _BEFORE_BOX = element("label", text("Search"), for_="q", class_="sr")
 _AFTER_BOX = join_markup(
     element("button", text("Search"), type="submit", class_="go"),
-    element("ul", EMPTY, id="completions", role="listbox", aria_label="Completions", hidden="hidden"),
+    element(
+        "ul", EMPTY, id="completions", role="listbox", aria_label="Completions", hidden="hidden"
+    ),
 )
 _LIVE = element("p", EMPTY, id="live", role="status", class_="soft")
 
@@ -155,7 +179,9 @@ def _choices(table: Table, view: View) -> Markup:
     )
 
 
-_COPY = element("button", text("Copy link"), type="button", class_="quiet", data_copy="", hidden="hidden")
+_COPY = element(
+    "button", text("Copy link"), type="button", class_="quiet", data_copy="", hidden="hidden"
+)
 
 
 @lru_cache(maxsize=64)
@@ -183,9 +209,15 @@ def _conditions(where: str, since: str, until: str) -> Markup:
 
 
 @lru_cache(maxsize=512)
-def _selects(names: tuple[str, ...], sort: str, shape: str, size: int, *, best_first: bool) -> Markup:
+def _selects(
+    names: tuple[str, ...], sort: str, shape: str, size: int, *, best_first: bool
+) -> Markup:
     """Render the selection lists, which are the same for every query."""
-    sorts = {"": "best first" if best_first else "newest first", SCORE: "by score", NEWEST: "newest first"}
+    sorts = {
+        "": "best first" if best_first else "newest first",
+        SCORE: "by score",
+        NEWEST: "newest first",
+    }
     for name in names:
         sorts |= {name: f"{name} ↑", f"{name} desc": f"{name} ↓"}
     return join_markup(
@@ -201,14 +233,18 @@ def _label_control(name: str, for_: str, field: Markup) -> Markup:
 
 def _select(name: str, values: Mapping[str, str], chosen: str) -> Markup:
     options = [
-        element("option", text(title), value=value, selected="selected" if value == chosen else None)
+        element(
+            "option", text(title), value=value, selected="selected" if value == chosen else None
+        )
         for value, title in values.items()
     ]
     return element("select", *options, name=name, id=name, data_submit="")
 
 
 def _menu(title: str, *content: Markup, id: str) -> Markup:  # noqa: A002
-    return element("details", element("summary", text(title)), element("div", *content, class_="menu"), id=id)
+    return element(
+        "details", element("summary", text(title)), element("div", *content, class_="menu"), id=id
+    )
 
 
 def _column_picker(names: tuple[str, ...], view: View) -> Markup:
@@ -216,8 +252,13 @@ def _column_picker(names: tuple[str, ...], view: View) -> Markup:
     every = element("a", text("all columns"), href=address)
     before = text(address + ("&" if "?" in address else "?"))
     links = [join_markup(a, before, b) for a, b in _only_links(names)]
-    chosen = f"Columns ({len(view.columns)})" if view.columns else "Columns"
-    return _menu(chosen, _column_boxes(names, view.columns), every, element("noscript", *links), id="columns")
+    if view.columns:
+        chosen = f"Columns ({len(view.columns)})"
+    else:
+        chosen = "Columns"
+    return _menu(
+        chosen, _column_boxes(names, view.columns), every, element("noscript", *links), id="columns"
+    )
 
 
 @lru_cache(maxsize=512)
@@ -236,8 +277,12 @@ def _column_boxes(names: tuple[str, ...], chosen: tuple[str, ...]) -> Markup:
         )
         for name in names
     ]
-    apply = element("button", text("Show these"), type="button", data_apply_columns="", hidden="hidden")
-    return join_markup(element("fieldset", element("legend", text("Columns"), class_="sr"), *boxes), apply)
+    apply = element(
+        "button", text("Show these"), type="button", data_apply_columns="", hidden="hidden"
+    )
+    return join_markup(
+        element("fieldset", element("legend", text("Columns"), class_="sr"), *boxes), apply
+    )
 
 
 @lru_cache(maxsize=512)
@@ -246,7 +291,9 @@ def _only_links(names: tuple[str, ...]) -> list[tuple[Markup, Markup]]:
     return [
         (
             Markup('<a href="'),
-            join_markup(text(urlencode({"c": name})), Markup('">'), text(f"only {name}"), Markup("</a>")),
+            join_markup(
+                text(urlencode({"c": name})), Markup('">'), text(f"only {name}"), Markup("</a>")
+            ),
         )
         for name in names
     ]
@@ -270,7 +317,10 @@ def versions_part(table: Table, view: View) -> Markup:
             "a",
             element("b", text(row["version"])),
             text(f" {row['operation'] or ''} "),
-            element("small", text("" if row["timestamp"] is None else f"{row['timestamp']:%Y-%m-%d %H:%M:%S}")),
+            element(
+                "small",
+                text("" if row["timestamp"] is None else f"{row['timestamp']:%Y-%m-%d %H:%M:%S}"),
+            ),
             href=view.address(version=None if row["version"] == newest else row["version"]),
             aria_current="true" if row["version"] == table.version else None,
         )
@@ -295,8 +345,16 @@ def versions_part(table: Table, view: View) -> Markup:
 def _exports(view: View) -> Markup:
     address = view.address("export", offset=0)
     before = address + ("&" if "?" in address else "?")
-    links = [element("a", text(title), href=f"{before}format={kind}", download="") for kind, title in EXPORTS.items()]
-    return _menu("Export", element("p", text("Every hit, in the table's order."), class_="soft"), *links, id="exports")
+    links = [
+        element("a", text(title), href=f"{before}format={kind}", download="")
+        for kind, title in EXPORTS.items()
+    ]
+    return _menu(
+        "Export",
+        element("p", text("Every hit, in the table's order."), class_="soft"),
+        *links,
+        id="exports",
+    )
 
 
 def _chips(view: View) -> Markup:
@@ -314,7 +372,9 @@ def _chips(view: View) -> Markup:
 
 def _chip(shown: str, what: str, address: str) -> Markup:
     cross = element("span", text(" ×"), aria_hidden="true")
-    return element("a", text(shown), cross, href=address, aria_label=f"Remove {what}", class_="chip")
+    return element(
+        "a", text(shown), cross, href=address, aria_label=f"Remove {what}", class_="chip"
+    )
 
 
 def _version_note(table: Table, view: View) -> Markup:
@@ -322,20 +382,42 @@ def _version_note(table: Table, view: View) -> Markup:
         return EMPTY
     newest = element("a", text("Show the newest"), href=view.address(version=None))
     return element(
-        "p", text(f"This is version {table.version}, not the newest. "), newest, class_="note", role="status"
+        "p",
+        text(f"This is version {table.version}, not the newest. "),
+        newest,
+        class_="note",
+        role="status",
     )
 
 
 def _later(view: View, exploration: TableView) -> Markup:
     """Render a placeholder that loads after the hits; without scripts, a link to the complete page."""
-    whole = element("a", text("Show count, histogram and facets"), href=view.address(panels=True, offset=view.offset))
-    lazy = element("div", EMPTY, data_load=view.address("histogram"), class_="histogram loading", aria_busy="true")
-    return join_markup(lazy if exploration.time_column is not None else EMPTY, element("noscript", element("p", whole)))
+    whole = element(
+        "a",
+        text("Show count, histogram and facets"),
+        href=view.address(panels=True, offset=view.offset),
+    )
+    lazy = element(
+        "div",
+        EMPTY,
+        data_load=view.address("histogram"),
+        class_="histogram loading",
+        aria_busy="true",
+    )
+    return join_markup(
+        lazy if exploration.time_column is not None else EMPTY,
+        element("noscript", element("p", whole)),
+    )
 
 
 def _facets_later(view: View) -> Markup:
     return element(
-        "aside", EMPTY, data_load=view.address("facets"), class_="facets loading", aria_label="Facets", aria_busy="true"
+        "aside",
+        EMPTY,
+        data_load=view.address("facets"),
+        class_="facets loading",
+        aria_label="Facets",
+        aria_busy="true",
     )
 
 
@@ -349,8 +431,12 @@ def _results(exploration: TableView, hits: HitPage, total: int | None) -> Markup
     count = EMPTY
     if rows.num_rows:
         later = view.address("count") if total is None else None
-        count = element("span", EMPTY if total is None else count_part(total), id="count", data_load=later)
-    head = element("div", element("h2", about, count, class_="count"), _pager(view, hits), class_="resulthead")
+        count = element(
+            "span", EMPTY if total is None else count_part(total), id="count", data_load=later
+        )
+    head = element(
+        "div", element("h2", about, count, class_="count"), _pager(view, hits), class_="resulthead"
+    )
     if view.shape == "records":
         body = _records(rows, hits.marks)
     else:
@@ -359,20 +445,32 @@ def _results(exploration: TableView, hits: HitPage, total: int | None) -> Markup
         "details",
         element("summary", text("What did this cost?")),
         element("div", EMPTY, data_open_load=view.address("cost", offset=view.offset)),
-        element("noscript", element("a", text("Show"), href=view.address("cost", offset=view.offset))),
+        element(
+            "noscript", element("a", text("Show"), href=view.address("cost", offset=view.offset))
+        ),
         class_="cost",
     )
     if hits.more or view.offset:
         bottom = element("div", _pager(view, hits, "Pages of hits, again"), class_="resulthead")
     else:
         bottom = EMPTY
-    return element("section", head, body if rows.num_rows else EMPTY, bottom, cost, id="hits", aria_label="Hits")
+    return element(
+        "section",
+        head,
+        body if rows.num_rows else EMPTY,
+        bottom,
+        cost,
+        id="hits",
+        aria_label="Hits",
+    )
 
 
 def _pager(view: View, hits: HitPage, label: str = "Pages of hits") -> Markup:
     links = []
     if view.after:
-        links.append(element("a", text("← First page"), href=view.address(offset=0), class_="button"))
+        links.append(
+            element("a", text("← First page"), href=view.address(offset=0), class_="button")
+        )
     elif view.offset:
         links.append(
             element(
@@ -399,28 +497,50 @@ def _hit_table(rows: pa.Table, marks: Marks, view: View) -> Markup:
     right = {
         n
         for n in names
-        if pa.types.is_integer(rows.schema.field(n).type) or pa.types.is_floating(rows.schema.field(n).type)
+        if pa.types.is_integer(rows.schema.field(n).type)
+        or pa.types.is_floating(rows.schema.field(n).type)
     }
     base = view.address(sort="")
-    heads = [_sort_head(name, view, f"{base}{'&' if '?' in base else '?'}", right) for name in names]
-    columns = [_cells(rows.column(name), marks.get(name), is_number=name in right) for name in names]
-    lines = elements("tr", [join_markup(*cells) for cells in zip(*columns, strict=True)], tabindex="-1", class_="hit")
+    heads = [
+        _sort_head(name, view, f"{base}{'&' if '?' in base else '?'}", right) for name in names
+    ]
+    columns = [
+        _cells(rows.column(name), marks.get(name), is_number=name in right) for name in names
+    ]
+    lines = elements(
+        "tr",
+        [join_markup(*cells) for cells in zip(*columns, strict=True)],
+        tabindex="-1",
+        class_="hit",
+    )
     table = element(
         "table",
         element("caption", text("Hits"), class_="sr"),
         element("thead", element("tr", *heads)),
         element("tbody", *lines),
     )
-    return element("div", table, class_="scroll hits", tabindex="0", role="region", aria_label="Hits as a table")
+    return element(
+        "div",
+        table,
+        class_="scroll hits",
+        tabindex="0",
+        role="region",
+        aria_label="Hits as a table",
+    )
 
 
-def _cells(column: pa.ChunkedArray, marks: Sequence[Sequence[Span]] | None, *, is_number: bool) -> list[Markup]:
+def _cells(
+    column: pa.ChunkedArray, marks: Sequence[Sequence[Span]] | None, *, is_number: bool
+) -> list[Markup]:
     """Render the cells of a column with one class. Short values do not wrap."""
     values = column_texts(column)
     narrow = max(map(len, filter(None, values)), default=0) <= _SHORT_TEXT
     kind = " ".join(k for k, yes in (("number", is_number), ("narrow", narrow)) if yes) or None
     if marks is not None:
-        shown = [NULL if v is None else mark_matches(v, own) for v, own in zip(values, marks, strict=True)]
+        shown = [
+            NULL if v is None else mark_matches(v, own)
+            for v, own in zip(values, marks, strict=True)
+        ]
     elif narrow:
         shown = texts([v or "" for v in values])
         if column.null_count:
@@ -438,8 +558,12 @@ def _sort_head(name: str, view: View, before: str, right: set[str]) -> Markup:
     elif view.sort == f"{name} desc":
         order = "descending"
     arrow = {"ascending": " ↑", "descending": " ↓"}.get(order or "", "")
-    link = element("a", text(name + arrow), href=before + urlencode({"sort": f"{name} desc" if down else name}))
-    return element("th", link, scope="col", aria_sort=order, class_="number" if name in right else None)
+    link = element(
+        "a", text(name + arrow), href=before + urlencode({"sort": f"{name} desc" if down else name})
+    )
+    return element(
+        "th", link, scope="col", aria_sort=order, class_="number" if name in right else None
+    )
 
 
 def _records(rows: pa.Table, marks: Marks) -> Markup:
@@ -464,7 +588,10 @@ def _records(rows: pa.Table, marks: Marks) -> Markup:
 
 
 def _record_value(value: Any, marks: Sequence[Span]) -> Markup:
-    nested = value if isinstance(value, dict | list) else _as_json(value)
+    if isinstance(value, dict | list):
+        nested = value
+    else:
+        nested = _as_json(value)
     if nested is not None and not marks:
         pretty = msgspec.json.format(msgspec.json.encode(nested, enc_hook=str), indent=2).decode()
         return element("pre", text(pretty), class_="json")
@@ -494,7 +621,10 @@ def facets_part(facets: Sequence[Facet], view: View, wide: Sequence[str] = ()) -
             class_="facets",
             aria_label="Facets",
         )
-    counted = (element("section", element("h2", text(facet.column)), values_part(facet, view)) for facet in facets)
+    counted = (
+        element("section", element("h2", text(facet.column)), values_part(facet, view))
+        for facet in facets
+    )
     opened = (_facet_later(name, view) for name in wide)
     return element("aside", *counted, *opened, class_="facets", aria_label="Facets")
 
@@ -538,7 +668,11 @@ def values_part(facet: Facet, view: View) -> Markup:
         else:
             negation = value.filter.removeprefix("NOT ")
         without = element(
-            "a", text("−"), href=view.with_filter(negation), class_="not", aria_label=f"Without {value.label}"
+            "a",
+            text("−"),
+            href=view.with_filter(negation),
+            class_="not",
+            aria_label=f"Without {value.label}",
         )
         items.append(element("li", link, without))
     return element("ul", *items)
@@ -549,7 +683,9 @@ def histogram_part(histogram: Histogram | None, view: View) -> Markup:
     bars.
     """
     if histogram is None or not histogram.bars:
-        return element("div", element("p", text("No hit has a time."), class_="soft"), class_="histogram")
+        return element(
+            "div", element("p", text("No hit has a time."), class_="soft"), class_="histogram"
+        )
     bars, highest = histogram.bars, round_top(max(bar.count for bar in histogram.bars))
     slot = min(_WIDEST, (_WIDTH - _LEFT) / len(bars))
     drawn = []
@@ -598,7 +734,11 @@ def histogram_part(histogram: Histogram | None, view: View) -> Markup:
         aria_label=f"Hits over {histogram.column}",
         data_brush="",
     )
-    about = element("p", text(f"{histogram.column}, a bar is {histogram.step}. Click or draw to zoom."), class_="soft")
+    about = element(
+        "p",
+        text(f"{histogram.column}, a bar is {histogram.step}. Click or draw to zoom."),
+        class_="soft",
+    )
     return element("div", svg, about, class_="histogram")
 
 
@@ -612,7 +752,12 @@ def _time_axis(histogram: Histogram) -> list[Markup]:
         form = "%d %b %H:%M" if whole < 15 * 86_400 else "%Y-%m-%d"
     every = max(1, -(-len(bars) // 7))
     return [
-        label(_LEFT + place * slot, _HEIGHT + 15, f"{bar.start:{form}}", class_="minor" if place // every % 3 else None)
+        label(
+            _LEFT + place * slot,
+            _HEIGHT + 15,
+            f"{bar.start:{form}}",
+            class_="minor" if place // every % 3 else None,
+        )
         for place, bar in enumerate(bars)
         if place % every == 0 and place * slot < _WIDTH - _LEFT - 80
     ]
@@ -652,7 +797,10 @@ def cost_part(steps: Steps) -> Markup:
         for s in report.splits[:50]
     ]
     understood = element(
-        "p", text("Read as "), element("code", text(report.query or "*")), text(f" {value_text(report.where or '')}")
+        "p",
+        text("Read as "),
+        element("code", text(report.query or "*")),
+        text(f" {value_text(report.where or '')}"),
     )
     return element(
         "div",

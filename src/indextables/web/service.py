@@ -49,18 +49,49 @@ from indextables.web.workers import open_socket, run_application, run_workers
 
 _LARGEST = 1 << 20
 _MOST_ROWS = 10_000
-_SEARCH = ("q", "where", "columns", "limit", "offset", "order_by", "snippet", "version", "search_after")
+_SEARCH = (
+    "q",
+    "where",
+    "columns",
+    "limit",
+    "offset",
+    "order_by",
+    "snippet",
+    "version",
+    "search_after",
+)
 _HARMLESS = {
-    *("ignore_unavailable", "allow_no_indices", "expand_wildcards", "max_concurrent_shard_requests", "preference"),
+    *(
+        "ignore_unavailable",
+        "allow_no_indices",
+        "expand_wildcards",
+        "max_concurrent_shard_requests",
+        "preference",
+    ),
     *("pretty", "human", "request_cache", "master_timeout", "error_trace", "local"),
 }
 """Elasticsearch parameters that request what the service does anyway."""
 _QUERY_KEYS = {"q", "default_operator", "df"}
 _SEARCH_KEYS = {
-    *("size", "from", "sort", "_source", "track_total_hits", "typed_keys", "rest_total_hits_as_int"),
+    *(
+        "size",
+        "from",
+        "sort",
+        "_source",
+        "track_total_hits",
+        "typed_keys",
+        "rest_total_hits_as_int",
+    ),
     *_QUERY_KEYS,
 }
-_HEADER_KEYS = ("index", "preference", "ignore_unavailable", "allow_no_indices", "expand_wildcards", "request_cache")
+_HEADER_KEYS = (
+    "index",
+    "preference",
+    "ignore_unavailable",
+    "allow_no_indices",
+    "expand_wildcards",
+    "request_cache",
+)
 _DEEPEST = 200
 """Maximum nesting depth of a request body."""
 
@@ -79,7 +110,9 @@ class Service:
             "/metrics": self._metrics,
             "/api/openapi.json": self._json_route(_without_arguments(lambda _request: openapi())),
             "/api/tables": self._json_route(
-                _without_arguments(lambda _request: {"tables": [t.name for t in self.warehouse.tables()]})
+                _without_arguments(
+                    lambda _request: {"tables": [t.name for t in self.warehouse.tables()]}
+                )
             ),
             "/api/tables/{table}": self._json_route(_without_arguments(self._describe)),
             "/api/tables/{table}/search": self._json_route(self._search),
@@ -107,11 +140,17 @@ class Service:
             "/{index}": self._elastic(self._about),
             "/{rest:path}": self._elastic(lambda request, _: _refuse_address(request), lines=None),
         }
-        return [Route(path, handler, methods=["GET", "POST"]) for path, handler in {**own, **elastic}.items()]
+        return [
+            Route(path, handler, methods=["GET", "POST"])
+            for path, handler in {**own, **elastic}.items()
+        ]
 
     async def _page(self, _request: Request) -> Response:
         """Return the overview page for a browser."""
-        rows = [{"address": path, "what": about["get"]["summary"]} for path, about in openapi()["paths"].items()]
+        rows = [
+            {"address": path, "what": about["get"]["summary"]}
+            for path, about in openapi()["paths"].items()
+        ]
         content = [element("h1", text("Search service")), listing(rows, caption="Addresses")]
         return HTMLResponse(frame("Search service", *content, up="./"))
 
@@ -119,7 +158,9 @@ class Service:
         """Return the metrics of this process for a scraper."""
         return PlainTextResponse(METRICS.prometheus(), media_type="text/plain; version=0.0.4")
 
-    def _json_route(self, work: Callable[[Request, Mapping[str, Any]], Any]) -> Callable[[Request], Any]:
+    def _json_route(
+        self, work: Callable[[Request, Mapping[str, Any]], Any]
+    ) -> Callable[[Request], Any]:
         async def handler(request: Request) -> Response:
             try:
                 body = await _object(request)
@@ -129,7 +170,9 @@ class Service:
 
         return handler
 
-    def _elastic(self, work: Callable[[Request, Any], Any], *, lines: bool | None = False) -> Callable[[Request], Any]:
+    def _elastic(
+        self, work: Callable[[Request, Any], Any], *, lines: bool | None = False
+    ) -> Callable[[Request], Any]:
         """Wrap the handler of an Elasticsearch route. Its body is an object, a list of `lines`, or
         ignored (None).
         """
@@ -171,14 +214,19 @@ class Service:
             rows = table.search(query, offset=offset, **wanted)
             return {"version": table.version, "rows": _rows(rows)}
         if offset:
-            raise InvalidInputError("search_after takes no offset.", hint="Leave out one of the two.")
+            raise InvalidInputError(
+                "search_after takes no offset.", hint="Leave out one of the two."
+            )
         page = table.search_page(query, search_after=_text(given, "search_after"), **wanted)
         return {"version": page.version, "rows": _rows(page.rows), "next": page.next}
 
     def _count(self, request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
         given = _read_arguments(request, body, "q", "where", "version")
         table = self.warehouse.open(request.path_params["table"], version=_whole(given, "version"))
-        return {"version": table.version, "count": table.count(query=_text(given, "q"), where=_text(given, "where"))}
+        return {
+            "version": table.version,
+            "count": table.count(query=_text(given, "q"), where=_text(given, "where")),
+        }
 
     def _aggregate(self, request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
         given = _read_arguments(request, body, "q", "where", "version", "aggs")
@@ -187,29 +235,43 @@ class Service:
             spec = _decode_json(spec.encode(), "aggs")
         if not isinstance(spec, dict):
             hint = 'Write {"levels": {"terms": {"field": "level"}}}.'
-            raise InvalidInputError("aggs must be an object of named aggregations.", hint=hint, key="aggs")
+            raise InvalidInputError(
+                "aggs must be an object of named aggregations.", hint=hint, key="aggs"
+            )
         table = self.warehouse.open(request.path_params["table"], version=_whole(given, "version"))
         rows = table.aggregate(spec, query=_text(given, "q"), where=_text(given, "where"))
         return {"version": table.version, "rows": _rows(rows)}
 
     def _history(self, request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
         limit = _whole(_read_arguments(request, body, "limit"), "limit", 20)
-        return {"versions": self.warehouse.open(request.path_params["table"]).history(limit=limit).to_pylist()}
+        return {
+            "versions": self.warehouse.open(request.path_params["table"])
+            .history(limit=limit)
+            .to_pylist()
+        }
 
     def _matching(self, pattern: str) -> list[ShownTable]:
         """Return the tables that match an index pattern: names separated by commas, and `*`."""
         parts = [p.strip() for p in pattern.split(",")]
-        return [t for t in self.warehouse.tables() if any(p == "_all" or fnmatchcase(t.name, p) for p in parts)]
+        return [
+            t
+            for t in self.warehouse.tables()
+            if any(p == "_all" or fnmatchcase(t.name, p) for p in parts)
+        ]
 
     def _open(self, pattern: str) -> ElasticSearch:
         found = self._matching(pattern)
         if not found:
             names = ", ".join(t.name for t in self.warehouse.tables())
-            raise NotFoundError(f"no such index [{pattern}]", hint=f"The tables are {names}.", index=pattern)
+            raise NotFoundError(
+                f"no such index [{pattern}]", hint=f"The tables are {names}.", index=pattern
+            )
         if len(found) > 1:
             names = ", ".join(t.name for t in found)
             hint = f"Name one of {names}."
-            raise InvalidInputError(f"A search over several tables ({names}) is not supported.", hint=hint)
+            raise InvalidInputError(
+                f"A search over several tables ({names}) is not supported.", hint=hint
+            )
         return ElasticSearch(self.warehouse.open(found[0].name), found[0].name)
 
     def _one(self, request: Request, parameters: set[str]) -> ElasticSearch:
@@ -242,7 +304,9 @@ class Service:
                 if isinstance(names, list) and all(isinstance(name, str) for name in names):
                     names = ",".join(names)
                 if not isinstance(names, str):
-                    raise InvalidInputError(f"index is not a name: {show_value(names)}.", hint="Name one table.")
+                    raise InvalidInputError(
+                        f"index is not a name: {show_value(names)}.", hint="Name one table."
+                    )
                 answers.append({**self._open(names).search(body), "status": 200})
             except IndexTablesError as error:
                 answers.append(elastic_error(error))
@@ -253,15 +317,26 @@ class Service:
         found = self._matching(pattern)
         if not found:
             self._open(pattern)
-        return {t.name: {"mappings": ElasticSearch(self.warehouse.open(t.name), t.name).mapping()} for t in found}
+        return {
+            t.name: {"mappings": ElasticSearch(self.warehouse.open(t.name), t.name).mapping()}
+            for t in found
+        }
 
     def _field_caps(self, request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
         _check_parameters(request, {"fields"})
-        fields = options(body, ["fields"], "the request").get("fields") or request.query_params.get("fields", "*")
-        patterns = fields.split(",") if isinstance(fields, str) else fields
-        if not isinstance(patterns, list) or not all(isinstance(pattern, str) for pattern in patterns):
+        fields = options(body, ["fields"], "the request").get("fields") or request.query_params.get(
+            "fields", "*"
+        )
+        if isinstance(fields, str):
+            patterns = fields.split(",")
+        else:
+            patterns = fields
+        if not isinstance(patterns, list) or not all(
+            isinstance(pattern, str) for pattern in patterns
+        ):
             raise InvalidInputError(
-                f"fields is not a list of names: {show_value(fields)}.", hint='Write ["ts", "mess*"].'
+                f"fields is not a list of names: {show_value(fields)}.",
+                hint='Write ["ts", "mess*"].',
             )
         found = self._matching(request.path_params.get("index", "_all"))
         caps: dict[str, dict[str, Any]] = {}
@@ -278,8 +353,21 @@ class Service:
         for shown_table in self._matching(request.path_params.get("index", "_all")):
             table = self.warehouse.open(shown_table.name)
             size = sum(table.files().column("size").to_pylist())
-            common = {"health": "green", "status": "open", "index": shown_table.name, "uuid": table.metadata.id}
-            rows.append({**common, "pri": "1", "rep": "0", "docs.count": str(table.count()), "store.size": str(size)})
+            common = {
+                "health": "green",
+                "status": "open",
+                "index": shown_table.name,
+                "uuid": table.metadata.id,
+            }
+            rows.append(
+                {
+                    **common,
+                    "pri": "1",
+                    "rep": "0",
+                    "docs.count": str(table.count()),
+                    "store.size": str(size),
+                }
+            )
         wanted = [name for name in request.query_params.get("h", "").split(",") if name]
         unknown = next((name for name in wanted if rows and name not in rows[0]), None)
         if unknown is not None:
@@ -292,7 +380,12 @@ def _info() -> dict[str, Any]:
         "name": "indextables",
         "cluster_name": "indextables",
         "cluster_uuid": "indextables",
-        "version": {"number": "9.0.0", "build_flavor": "default", "lucene_version": "10.0.0", "indextables": VERSION},
+        "version": {
+            "number": "9.0.0",
+            "build_flavor": "default",
+            "lucene_version": "10.0.0",
+            "indextables": VERSION,
+        },
         "tagline": "Tables of full-text search indexes",
     }
 
@@ -322,7 +415,10 @@ def _refuse_address(request: Request) -> NoReturn:
     if parts & _WRITES:
         hint = READ_ONLY
     else:
-        hint = _PAGES if parts & {"scroll", "_pit"} else f"Answered: {_ANSWERED}"
+        if parts & {"scroll", "_pit"}:
+            hint = _PAGES
+        else:
+            hint = f"Answered: {_ANSWERED}"
     raise NotFoundError(f"{request.method} {path} is not answered here.", hint=hint, address=path)
 
 
@@ -333,19 +429,25 @@ def _shards() -> dict[str, int]:
 _CAT = ("format", "h", "v")
 
 
-def _without_body(work: Callable[[Request], Any], *parameters: str) -> Callable[[Request, Mapping[str, Any]], Any]:
+def _without_body(
+    work: Callable[[Request], Any], *parameters: str
+) -> Callable[[Request, Mapping[str, Any]], Any]:
     """Wrap the handler of an Elasticsearch route that accepts no body and only these parameters."""
 
     def check_and_run(request: Request, body: Mapping[str, Any]) -> Any:
         _check_parameters(request, set(parameters))
         if body:
-            raise InvalidInputError(f"{request.url.path} takes no body.", hint=READ_ONLY, part=next(iter(body)))
+            raise InvalidInputError(
+                f"{request.url.path} takes no body.", hint=READ_ONLY, part=next(iter(body))
+            )
         return work(request)
 
     return check_and_run
 
 
-def _without_arguments(work: Callable[[Request], Any]) -> Callable[[Request, Mapping[str, Any]], Any]:
+def _without_arguments(
+    work: Callable[[Request], Any],
+) -> Callable[[Request, Mapping[str, Any]], Any]:
     """Wrap the handler of a route without parameters."""
 
     def check_and_run(request: Request, body: Mapping[str, Any]) -> Any:
@@ -363,13 +465,23 @@ def _with_parameters(request: Request, body: Mapping[str, Any]) -> dict[str, Any
             merged[key] = _whole(dict(request.query_params), key)
     if "q" in request.query_params:
         own = ("default_operator", "df")
-        given = {{"df": "default_field"}.get(k, k): request.query_params[k] for k in own if k in request.query_params}
+        given = {
+            {"df": "default_field"}.get(k, k): request.query_params[k]
+            for k in own
+            if k in request.query_params
+        }
         merged["query"] = {"query_string": {"query": request.query_params["q"], **given}}
-    elif orphan := next((key for key in ("default_operator", "df") if key in request.query_params), None):
-        raise InvalidInputError(f"The parameter {orphan!r} is about q, which is missing.", hint="Give q as well.")
+    elif orphan := next(
+        (key for key in ("default_operator", "df") if key in request.query_params), None
+    ):
+        raise InvalidInputError(
+            f"The parameter {orphan!r} is about q, which is missing.", hint="Give q as well."
+        )
     if "track_total_hits" in request.query_params:
         total = request.query_params["track_total_hits"]
-        merged["track_total_hits"] = total == "true" if total in ("true", "false") else _whole({"n": total}, "n")
+        merged["track_total_hits"] = (
+            total == "true" if total in ("true", "false") else _whole({"n": total}, "n")
+        )
     if "sort" in request.query_params:
         pairs = (part.partition(":") for part in request.query_params["sort"].split(","))
         merged["sort"] = [{name: order or "asc"} for name, _, order in pairs]
@@ -382,8 +494,13 @@ def _with_parameters(request: Request, body: Mapping[str, Any]) -> dict[str, Any
 def _check_parameters(request: Request, known: set[str]) -> None:
     for key, value in request.query_params.items():
         switched_off = key in ("typed_keys", "rest_total_hits_as_int") and value in ("false", "")
-        if key not in _HARMLESS | known or (key in ("typed_keys", "rest_total_hits_as_int") and not switched_off):
-            hint = _PAGES if key == "scroll" else f"Known: {', '.join(sorted(known))}."
+        if key not in _HARMLESS | known or (
+            key in ("typed_keys", "rest_total_hits_as_int") and not switched_off
+        ):
+            if key == "scroll":
+                hint = _PAGES
+            else:
+                hint = f"Known: {', '.join(sorted(known))}."
             raise InvalidInputError(f"The parameter {key!r} is not supported.", hint=hint, part=key)
 
 
@@ -395,7 +512,9 @@ def _read_arguments(request: Request, body: Mapping[str, Any], *known: str) -> d
             hint = f"Known: {', '.join(known)}."
         else:
             hint = "This address takes no arguments."
-        raise InvalidInputError(f"{show_value(unknown)} is not known here.", hint=hint, part=unknown)
+        raise InvalidInputError(
+            f"{show_value(unknown)} is not known here.", hint=hint, part=unknown
+        )
     return found
 
 
@@ -403,7 +522,9 @@ def _text(given: Mapping[str, Any], key: str) -> str | None:
     """Return a text argument, or None if it is missing or empty."""
     value = given.get(key)
     if value is not None and not isinstance(value, str):
-        raise InvalidInputError(f"{key} must be a text, not {show_value(value)}.", hint="Write it in quotes.", key=key)
+        raise InvalidInputError(
+            f"{key} must be a text, not {show_value(value)}.", hint="Write it in quotes.", key=key
+        )
     return value or None
 
 
@@ -414,7 +535,9 @@ def _texts(given: Mapping[str, Any], key: str) -> str | list[str] | None:
         return value or None
     if isinstance(value, list):
         raise InvalidInputError(
-            f"{key} must hold texts, not {show_value(value)}.", hint="Write them in quotes.", key=key
+            f"{key} must hold texts, not {show_value(value)}.",
+            hint="Write them in quotes.",
+            key=key,
         )
     return _text(given, key)
 
@@ -443,12 +566,16 @@ async def _body(request: Request) -> bytes:
     encoding = request.headers.get("content-encoding", "identity")
     if encoding != "identity":
         hint = "Send it as it is; clients of Elasticsearch have http_compress=False for that."
-        raise InvalidInputError(f"A body with Content-Encoding {encoding!r} is not read.", hint=hint)
+        raise InvalidInputError(
+            f"A body with Content-Encoding {encoding!r} is not read.", hint=hint
+        )
     parts, size = [], 0
     async for part in request.stream():
         size += len(part)
         if size > _LARGEST:
-            raise InvalidInputError(f"The request is larger than {_LARGEST:,} bytes.", hint="Ask for less at once.")
+            raise InvalidInputError(
+                f"The request is larger than {_LARGEST:,} bytes.", hint="Ask for less at once."
+            )
         parts.append(part)
     return b"".join(parts)
 
@@ -460,9 +587,13 @@ def _decode_json(data: bytes, what: str) -> Any:
     except RecursionError:
         too_deep = True
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise InvalidInputError(f"{what} is no JSON: {error}.", hint="Send a JSON object.") from None
+        raise InvalidInputError(
+            f"{what} is no JSON: {error}.", hint="Send a JSON object."
+        ) from None
     if too_deep:
-        raise InvalidInputError(f"{what} is nested deeper than {_DEEPEST} levels.", hint="Make it flatter.")
+        raise InvalidInputError(
+            f"{what} is nested deeper than {_DEEPEST} levels.", hint="Make it flatter."
+        )
     return found
 
 
@@ -473,7 +604,9 @@ def _is_deeper(value: Any, levels: int) -> bool:
         inside = value.values()
     elif isinstance(value, list):
         inside = value
-    return levels < 0 or any(_is_deeper(item, levels - 1) for item in inside if isinstance(item, dict | list))
+    return levels < 0 or any(
+        _is_deeper(item, levels - 1) for item in inside if isinstance(item, dict | list)
+    )
 
 
 async def _object(request: Request) -> dict[str, Any]:
@@ -485,10 +618,13 @@ async def _object(request: Request) -> dict[str, Any]:
 
 
 async def _lines(request: Request) -> list[dict[str, Any]]:
-    found = [_decode_json(line, "A line") for line in (await _body(request)).splitlines() if line.strip()]
+    found = [
+        _decode_json(line, "A line") for line in (await _body(request)).splitlines() if line.strip()
+    ]
     if len(found) % 2 or not all(isinstance(line, dict) for line in found):
         raise InvalidInputError(
-            "_msearch takes pairs of lines: a header and a search.", hint="Send both for each search."
+            "_msearch takes pairs of lines: a header and a search.",
+            hint="Send both for each search.",
         )
     return found
 
@@ -498,15 +634,23 @@ def openapi() -> dict[str, Any]:
     about = {
         "/api/tables": ("The names of the tables.", ()),
         "/api/tables/{table}": ("What a table is.", ()),
-        "/api/tables/{table}/search": ("The best rows for a query, or the first by a column.", _SEARCH),
+        "/api/tables/{table}/search": (
+            "The best rows for a query, or the first by a column.",
+            _SEARCH,
+        ),
         "/api/tables/{table}/count": ("How many rows match.", ("q", "where", "version")),
-        "/api/tables/{table}/aggregate": ("Aggregations over all rows that match.", ("q", "where", "version", "aggs")),
+        "/api/tables/{table}/aggregate": (
+            "Aggregations over all rows that match.",
+            ("q", "where", "version", "aggs"),
+        ),
         "/api/tables/{table}/history": ("What was committed.", ("limit",)),
     }
     return {
         "openapi": "3.1.0",
         "info": {"title": "IndexTables search service", "version": VERSION},
-        "paths": {path: _operations(path, summary, names) for path, (summary, names) in about.items()},
+        "paths": {
+            path: _operations(path, summary, names) for path, (summary, names) in about.items()
+        },
     }
 
 
@@ -528,7 +672,10 @@ def _parameters(path: str, names: tuple[str, ...]) -> Iterator[dict[str, Any]]:
     if "{table}" in path:
         yield {"name": "table", "in": "path", "required": True, "schema": {"type": "string"}}
     for name in names:
-        kind = "integer" if name in ("limit", "offset", "version") else "string"
+        if name in ("limit", "offset", "version"):
+            kind = "integer"
+        else:
+            kind = "string"
         yield {"name": name, "in": "query", "required": False, "schema": {"type": kind}}
 
 
@@ -584,7 +731,9 @@ def serve_searches(
             if workers > 1:
                 run_workers(partial(_make_service, warehouse, secret, names), opened, workers)
             else:
-                run_application(service_application(Service(warehouse, limits), secret, names=names), opened)
+                run_application(
+                    service_application(Service(warehouse, limits), secret, names=names), opened
+                )
         finally:
             limits.close()
 

@@ -55,7 +55,9 @@ def round_top(highest: float) -> float:
     if highest <= 0:
         return 1.0
     step: float = 10.0 ** floor(log10(highest))
-    return next((m * step for m in (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0) if m * step >= highest), 10.0 * step)
+    return next(
+        (m * step for m in (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0) if m * step >= highest), 10.0 * step
+    )
 
 
 def decades(lowest: float, highest: float) -> tuple[int, int]:
@@ -124,7 +126,9 @@ def element(name: str, /, *children: Markup, **attributes: object) -> Markup:
         ]
     )
     return Markup(
-        f"<{name}{attributes_text}>{''.join(children)}</{name}>" if children else f"<{name}{attributes_text}/>"
+        f"<{name}{attributes_text}>{''.join(children)}</{name}>"
+        if children
+        else f"<{name}{attributes_text}/>"
     )
 
 
@@ -134,11 +138,16 @@ def elements(name: str, contents: Sequence[Markup], **attributes: object) -> lis
     return [Markup(f"{opening}{content}{closing}") for content in contents]
 
 
-def label(x: float, y: float, value: object, *, width: float | None = None, **attributes: object) -> Markup:
+def label(
+    x: float, y: float, value: object, *, width: float | None = None, **attributes: object
+) -> Markup:
     """Render a text in a drawing, truncated to `width`. Its tooltip shows the full text."""
     full_text = str(value)
     words = full_text if width is None else cut(full_text, width)
-    title = [element("title", text(full_text))] if words != full_text else []
+    if words != full_text:
+        title = [element("title", text(full_text))]
+    else:
+        title = []
     return element("text", *title, text(words), x=x, y=y, **attributes)
 
 
@@ -150,10 +159,20 @@ def cut(value: str, width: float) -> str:
     return value[: letters - 1] + "…"
 
 
-def rect(x: float, y: float, width: float, height: float, *, title: str | None = None, **attributes: object) -> Markup:
+def rect(
+    x: float,
+    y: float,
+    width: float,
+    height: float,
+    *,
+    title: str | None = None,
+    **attributes: object,
+) -> Markup:
     """Render a rectangle with a tooltip."""
     children = () if title is None else (element("title", text(title)),)
-    return element("rect", *children, x=x, y=y, width=max(0.0, width), height=max(0.0, height), **attributes)
+    return element(
+        "rect", *children, x=x, y=y, width=max(0.0, width), height=max(0.0, height), **attributes
+    )
 
 
 def drawing(width: float, height: float, *children: Markup, title: str) -> Markup:
@@ -189,7 +208,11 @@ class _Cell(Struct, frozen=True):
     size_bytes: int = 0
 
     def with_figure(self, figure: PartitionFigure) -> _Cell:
-        return _Cell(self.rows + figure.rows, self.splits + figure.splits, self.size_bytes + figure.size_bytes)
+        return _Cell(
+            self.rows + figure.rows,
+            self.splits + figure.splits,
+            self.size_bytes + figure.size_bytes,
+        )
 
 
 class HeatMap(Struct, frozen=True):
@@ -205,7 +228,10 @@ def heat_map(partitions: Sequence[PartitionFigure], columns: Sequence[str]) -> H
     """
     cells: dict[tuple[str, str], _Cell] = {}
     for figure in partitions:
-        key = _value_label(figure.values[0]), _value_label(figure.values[1]) if len(columns) > 1 else ""
+        key = (
+            _value_label(figure.values[0]),
+            _value_label(figure.values[1]) if len(columns) > 1 else "",
+        )
         cells[key] = cells.get(key, _Cell()).with_figure(figure)
     if len(columns) == 1:
         return _one_column(cells, columns[0])
@@ -230,20 +256,30 @@ def _one_column(cells: dict[tuple[str, str], _Cell], column: str) -> HeatMap:
     for index, name in enumerate(last):
         x, y = 4 + cell * (index % across), 22 + (_CELL + 22) * (index // across)
         parts += [_cell(x, y, cell - 4, cells[name, ""], highest, f"{column} = {name}")]
-        parts += [label(x + (cell - 4) / 2, y + _CELL + 13, name, width=cell - 6, text_anchor="middle")]
+        parts += [
+            label(x + (cell - 4) / 2, y + _CELL + 13, name, width=cell - 6, text_anchor="middle")
+        ]
     height = 22 + (_CELL + 22) * -(-len(last) // across) + 4
     head = label(4, 13, column, class_="name")
-    return HeatMap(drawing(_WIDTH, height, head, *parts, title=f"Rows by {column}"), len(names) - len(last))
+    return HeatMap(
+        drawing(_WIDTH, height, head, *parts, title=f"Rows by {column}"), len(names) - len(last)
+    )
 
 
 def _two_columns(cells: dict[tuple[str, str], _Cell], columns: Sequence[str]) -> HeatMap:
     all_down = list(dict.fromkeys(down for down, _ in cells))
-    all_across = sorted({across for _, across in cells}, key=lambda name: in_order([None if name == _NULL else name]))
+    all_across = sorted(
+        {across for _, across in cells},
+        key=lambda name: in_order([None if name == _NULL else name]),
+    )
     down, across = all_down[-_DOWN:], all_across[-_ACROSS:]
     left = min(190.0, 20 + max(len(name) for name in [*down, columns[0]]) * LETTER)
     cell = min(90.0, (_WIDTH - left - 4) / len(across))
     highest = max(one.rows for one in cells.values())
-    parts = [label(left, 13, columns[1], class_="name"), label(4, 32, columns[0], width=left - 8, class_="name")]
+    parts = [
+        label(left, 13, columns[1], class_="name"),
+        label(4, 32, columns[0], width=left - 8, class_="name"),
+    ]
     every = max(1, -(-int(max(len(name) for name in across) * LETTER + 6) // int(cell)))
     for j, name in enumerate(across):
         if j % every == 0:
@@ -254,9 +290,20 @@ def _two_columns(cells: dict[tuple[str, str], _Cell], columns: Sequence[str]) ->
         parts.append(label(left - 8, y + 17, name, width=left - 12, text_anchor="end"))
         for j, other in enumerate(across):
             tooltip = f"{columns[0]} = {name}, {columns[1]} = {other}"
-            parts.append(_cell(left + cell * j, y, cell - 2, cells.get((name, other), _Cell()), highest, tooltip))
+            parts.append(
+                _cell(
+                    left + cell * j,
+                    y,
+                    cell - 2,
+                    cells.get((name, other), _Cell()),
+                    highest,
+                    tooltip,
+                )
+            )
     left_out = len(cells) - sum((a, b) in cells for a in down for b in across)
-    chart = drawing(_WIDTH, 44 + _CELL * len(down), *parts, title=f"Rows by {columns[0]} and {columns[1]}")
+    chart = drawing(
+        _WIDTH, 44 + _CELL * len(down), *parts, title=f"Rows by {columns[0]} and {columns[1]}"
+    )
     return HeatMap(chart, left_out)
 
 
@@ -266,7 +313,9 @@ def _cell(x: float, y: float, width: float, cell: _Cell, highest: int, tooltip: 
         return rect(x, y, width, _CELL - 2, class_="empty", rx=2, title=f"{tooltip}: nothing")
     part = cell.rows / highest if highest else 0.0
     title = f"{tooltip}: {plural(cell.rows, 'row')}, {plural(cell.splits, 'split')}, {size(cell.size_bytes)}"
-    box = rect(x, y, width, _CELL - 2, class_="heat", rx=2, title=title, fill_opacity=0.12 + 0.88 * part)
+    box = rect(
+        x, y, width, _CELL - 2, class_="heat", rx=2, title=title, fill_opacity=0.12 + 0.88 * part
+    )
     if len(number(cell.rows)) * LETTER < width - 6:
         words = number(cell.rows)
     else:
@@ -309,7 +358,15 @@ def timeline_chart(versions: Sequence[VersionFigure]) -> Markup:
         label(_LEFT, 24, "bytes in the table", class_="name"),
         label(_LEFT, 196, "splits in the table", class_="name"),
     ]
-    return drawing(WIDTH, 350, *names, *plots, _version_axis(versions, 292), _legend(330), title="Timeline of versions")
+    return drawing(
+        WIDTH,
+        350,
+        *names,
+        *plots,
+        _version_axis(versions, 292),
+        _legend(330),
+        title="Timeline of versions",
+    )
 
 
 def _kind(figure: VersionFigure) -> str:
@@ -340,11 +397,28 @@ def _bars(
         x, width = _place(index, len(versions))
         if value is None:
             bars.append(
-                rect(x, top + height - 6, width, 6, title=f"{_tooltip(figure)}: no longer known", class_="gone")
+                rect(
+                    x,
+                    top + height - 6,
+                    width,
+                    6,
+                    title=f"{_tooltip(figure)}: no longer known",
+                    class_="gone",
+                )
             )
             continue
         tall = max(1.0, height * value / highest) if value else 0.0
-        bars.append(rect(x, top + height - tall, width, tall, title=_tooltip(figure), class_=_kind(figure), rx=1.5))
+        bars.append(
+            rect(
+                x,
+                top + height - tall,
+                width,
+                tall,
+                title=_tooltip(figure),
+                class_=_kind(figure),
+                rx=1.5,
+            )
+        )
     return join_markup(*lines, *bars)
 
 
@@ -358,7 +432,10 @@ def _tooltip(figure: VersionFigure) -> str:
         content = ""
     else:
         content = f"; {plural(figure.splits, 'split')}, {size(figure.size_bytes or 0)}"
-    when = "" if figure.at is None else f", {figure.at:%Y-%m-%d %H:%M:%S}"
+    if figure.at is None:
+        when = ""
+    else:
+        when = f", {figure.at:%Y-%m-%d %H:%M:%S}"
     return f"version {figure.version}{when}: {figure.operation}{content}"
 
 
@@ -369,7 +446,12 @@ def _version_axis(versions: Sequence[VersionFigure], y: float) -> Markup:
     every = max(1, round((widest + 1) * 7 / (width / 0.78) + 0.49))
     return join_markup(
         *(
-            label(sum(_place(i, len(versions))) - width / 2, y + 12, figure.version, text_anchor="middle")
+            label(
+                sum(_place(i, len(versions))) - width / 2,
+                y + 12,
+                figure.version,
+                text_anchor="middle",
+            )
             for i, figure in enumerate(versions)
             if i % every == 0
         )
@@ -396,7 +478,9 @@ def merges_chart(merges: Sequence[MergeFigure]) -> Markup:
     bottom = 20 + pitch * len(merges)
     parts = []
     for power in range(low, high + 1):
-        parts.append(element("line", x1=x(10**power), y1=10, x2=x(10**power), y2=bottom, class_="grid"))
+        parts.append(
+            element("line", x1=x(10**power), y1=10, x2=x(10**power), y2=bottom, class_="grid")
+        )
         parts.append(label(x(10**power), bottom + 16, size(10**power), text_anchor="middle"))
     for index, merge in enumerate(merges):
         y = 26 + pitch * index
@@ -405,8 +489,15 @@ def merges_chart(merges: Sequence[MergeFigure]) -> Markup:
             (20, "after", merge.after, "merge"),
         ):
             tooltip = f"{plural(len(split_sizes), 'split')}, {size(sum(split_sizes))}"
-            parts.append(label(118, y + offset + 4, what, text_anchor="end", class_="name" if offset else None))
+            parts.append(
+                label(
+                    118, y + offset + 4, what, text_anchor="end", class_="name" if offset else None
+                )
+            )
             parts.append(label(126, y + offset + 4, tooltip, width=left - 134))
-            parts += [element("circle", cx=x(s), cy=y + offset, r=4.5, class_=f"{kind} dot") for s in split_sizes]
+            parts += [
+                element("circle", cx=x(s), cy=y + offset, r=4.5, class_=f"{kind} dot")
+                for s in split_sizes
+            ]
         parts.append(label(8, y + 14, f"v{number(merge.version)}", class_="strong"))
     return drawing(WIDTH, bottom + 26, *parts, title="Sizes of splits before and after each merge")

@@ -20,7 +20,16 @@ from indextables.splits.index.analyzers import analyze
 from indextables.table import Table
 from indextables.table.description import describe_table, difference
 from indextables.web.exploration import column_mappings
-from indextables.web.layout import EMPTY, Cell, cards, frame, listing, problem, report_parts, table_address
+from indextables.web.layout import (
+    EMPTY,
+    Cell,
+    cards,
+    frame,
+    listing,
+    problem,
+    report_parts,
+    table_address,
+)
 from indextables.web.svg import Markup, element, number, size, text, timeline_chart
 from indextables.web.warehouse import ShownTable, Warehouse
 
@@ -45,7 +54,9 @@ def _table_card(warehouse: Warehouse, shown: ShownTable) -> Markup:
             element("p", text(table.metadata.description)) if table.metadata.description else EMPTY,
             element(
                 "p",
-                text(f"{number(table.count())} rows · {number(len(table.schema))} columns · version {table.version}"),
+                text(
+                    f"{number(table.count())} rows · {number(len(table.schema))} columns · version {table.version}"
+                ),
                 class_="soft",
             ),
         ]
@@ -72,7 +83,9 @@ def schema_page(name: str, table: Table, parameters: Parameters) -> Markup:
             "type": c.type,
             "may be null": "yes" if c.nullable else "no",
             "indexed as": c.index,
-            "words": (m.tokenizer or "") if (m := mappings.get(c.column)) is not None and c.index == "text" else "",
+            "words": (m.tokenizer or "")
+            if (m := mappings.get(c.column)) is not None and c.index == "text"
+            else "",
         }
         for c in column_figures(table.inspect)
     ]
@@ -99,7 +112,10 @@ def _analyzer_preview(table: Table, parameters: Parameters) -> list[Markup]:
     if not texts:
         return []
     column, sample = parameters.get("column") or next(iter(texts)), parameters.get("text", "")
-    options = [element("option", text(n), value=n, selected="selected" if n == column else None) for n in texts]
+    options = [
+        element("option", text(n), value=n, selected="selected" if n == column else None)
+        for n in texts
+    ]
     form = element(
         "form",
         element("label", text("A text"), for_="sample"),
@@ -125,7 +141,8 @@ def partitions_page(name: str, table: Table, parameters: Parameters) -> Markup:
     rows, pager = _page_of(table.inspect.partitions(), "partitions", parameters)
     lines = [
         {
-            "partition": ", ".join(f"{key}={value}" for key, value in row["partition"]) or "the whole table",
+            "partition": ", ".join(f"{key}={value}" for key, value in row["partition"])
+            or "the whole table",
             "splits": row["splits"],
             "rows": row["rows"],
             "bytes": size(row["size_bytes"]),
@@ -133,7 +150,12 @@ def partitions_page(name: str, table: Table, parameters: Parameters) -> Markup:
         for row in rows
     ]
     return _page(
-        name, table, "partitions", element("h1", text("Partitions")), listing(lines, caption="Partitions"), pager
+        name,
+        table,
+        "partitions",
+        element("h1", text("Partitions")),
+        listing(lines, caption="Partitions"),
+        pager,
     )
 
 
@@ -176,7 +198,9 @@ def history_page(name: str, table: Table, parameters: Parameters) -> Markup:
             "from": _radio("from", row["version"], older),
             "to": _radio("to", row["version"], newer or str(rows[0]["version"])),
             "version": row["version"],
-            "time (UTC)": "" if row["timestamp"] is None else f"{row['timestamp']:%Y-%m-%d %H:%M:%S}",
+            "time (UTC)": ""
+            if row["timestamp"] is None
+            else f"{row['timestamp']:%Y-%m-%d %H:%M:%S}",
             "operation": row["operation"] or "",
             "what": _metrics(row.get("operation_metrics")),
             "note": row["user_metadata"] or "",
@@ -185,10 +209,17 @@ def history_page(name: str, table: Table, parameters: Parameters) -> Markup:
         for row in rows
     ]
     button = element("button", text("Compare the two"))
-    form = element("form", button, listing(lines, caption="Versions"), action="history", method="get")
+    form = element(
+        "form", button, listing(lines, caption="Versions"), action="history", method="get"
+    )
     versions, _ = version_figures(table.inspect, limit=_VERSIONS)
     chart = element(
-        "div", timeline_chart(versions), class_="scroll chart", tabindex="0", role="region", aria_label="Timeline"
+        "div",
+        timeline_chart(versions),
+        class_="scroll chart",
+        tabindex="0",
+        role="region",
+        aria_label="Timeline",
     )
     parts = [element("h1", text("History")), chart]
     if older and newer:
@@ -212,7 +243,12 @@ def _radio(group: str, version: int, chosen: str) -> Cell:
 
 def _travel(version: int) -> Cell:
     return Cell(
-        element("a", text("search"), href=f"search?{urlencode({'v': version})}", aria_label=f"Search version {version}")
+        element(
+            "a",
+            text("search"),
+            href=f"search?{urlencode({'v': version})}",
+            aria_label=f"Search version {version}",
+        )
     )
 
 
@@ -228,12 +264,17 @@ def _difference(table: Table, older: str, newer: str) -> Markup:
         return problem(InvalidInputError("Versions are numbers.", hint="Choose two of the list."))
     first, second = sorted((int(older), int(newer)))
     try:
-        versions = [Table.open(table.path, version=v, options=table.handle.options) for v in (first, second)]
+        versions = [
+            Table.open(table.path, version=v, options=table.handle.options) for v in (first, second)
+        ]
         report = difference(*versions)
     except IndexTablesError as error:
         return problem(error)
     return element(
-        "section", element("h2", text(f"From {first} to {second}")), report_parts(report), class_="difference"
+        "section",
+        element("h2", text(f"From {first} to {second}")),
+        report_parts(report),
+        class_="difference",
     )
 
 
@@ -251,14 +292,21 @@ def upkeep_page(name: str, table: Table, parameters: Parameters) -> Markup:
     """Show the state, skipped files, maintenance plans, and the result of verification."""
     chosen = parameters.get("plan", "")
     links = [
-        element("a", text(f"What would {verb} do?"), href=f"upkeep?{urlencode({'plan': verb})}", class_="button")
+        element(
+            "a",
+            text(f"What would {verb} do?"),
+            href=f"upkeep?{urlencode({'plan': verb})}",
+            class_="button",
+        )
         for verb in PLANS
     ]
     parts = [element("h1", text("Upkeep")), element("p", *links, class_="buttons")]
     if chosen:
         parts.append(_part(f"What {chosen} would do", lambda: _plan(table, chosen)))
     check = [
-        element("a", text("Verify the log and every split"), href="upkeep?verify=1", class_="button"),
+        element(
+            "a", text("Verify the log and every split"), href="upkeep?verify=1", class_="button"
+        ),
         element("a", text("Verify every byte"), href="upkeep?verify=full", class_="button"),
     ]
     parts.append(element("p", *check, class_="buttons"))
@@ -267,14 +315,18 @@ def upkeep_page(name: str, table: Table, parameters: Parameters) -> Markup:
     parts.append(_part("State", table.state))
     skips = table.skipped_files().to_pylist()
     parts += [element("h2", text("Skipped splits")), listing(skips, caption="Skipped splits")]
-    cache = {key.replace("_", " "): str(value) for key, value in table.cache_stats().to_dict().items()}
+    cache = {
+        key.replace("_", " "): str(value) for key, value in table.cache_stats().to_dict().items()
+    }
     parts += [element("h2", text("What this process remembers")), cards(cache)]
     return _page(name, table, "upkeep", *parts)
 
 
 def _plan(table: Table, verb: str) -> Report:
     if verb not in PLANS:
-        raise InvalidInputError(f"There is no plan of {verb!r}.", hint=f"Plans: {', '.join(PLANS)}.", verb=verb)
+        raise InvalidInputError(
+            f"There is no plan of {verb!r}.", hint=f"Plans: {', '.join(PLANS)}.", verb=verb
+        )
     return PLANS[verb](table)
 
 
@@ -286,7 +338,9 @@ def _part(title: str, make: Callable[[], Report]) -> Markup:
     return element("section", element("h2", text(title)), body)
 
 
-def _page_of(rows: pa.Table, page: str, parameters: Parameters) -> tuple[list[dict[str, Any]], Markup]:
+def _page_of(
+    rows: pa.Table, page: str, parameters: Parameters
+) -> tuple[list[dict[str, Any]], Markup]:
     """Render one page of a listing with links to the others."""
     start = parameters.get("start", "0")
     if start.isascii() and start.isdigit() and len(start) < 18:
@@ -302,14 +356,29 @@ def _page_of(rows: pa.Table, page: str, parameters: Parameters) -> tuple[list[di
     if offset + _PAGE < rows.num_rows:
         after = urlencode({**kept, "start": offset + _PAGE})
         links.append(element("a", text("Next →"), href=f"{page}?{after}", class_="button"))
-    about = element("span", text(f"{offset + 1:,} to {offset + len(shown):,} of {rows.num_rows:,} "), class_="soft")
-    return shown, element("nav", about, *links, class_="pager", aria_label="Pages") if links else EMPTY
+    about = element(
+        "span",
+        text(f"{offset + 1:,} to {offset + len(shown):,} of {rows.num_rows:,} "),
+        class_="soft",
+    )
+    return shown, element(
+        "nav", about, *links, class_="pager", aria_label="Pages"
+    ) if links else EMPTY
 
 
 def _page(name: str, table: Table, page: str, *content: Markup) -> Markup:
-    return frame(f"{page} · {name}", *content, up="../../", name=name, page=page, note=f"version {table.version}")
+    return frame(
+        f"{page} · {name}",
+        *content,
+        up="../../",
+        name=name,
+        page=page,
+        note=f"version {table.version}",
+    )
 
 
 def error_page(error: IndexTablesError, *, up: str, name: str | None = None) -> Markup:
     """Render a page for an error."""
-    return frame("Error", element("h1", text("This cannot be shown")), problem(error), up=up, name=name)
+    return frame(
+        "Error", element("h1", text("This cannot be shown")), problem(error), up=up, name=name
+    )

@@ -11,9 +11,23 @@ from msgspec import Struct
 from indextables.errors import show_value
 from indextables.web.query_dsl import refuse
 
-_ISO = ("strict_date_optional_time_nanos", "strict_date_optional_time", "date_optional_time", "iso8601")
+_ISO = (
+    "strict_date_optional_time_nanos",
+    "strict_date_optional_time",
+    "date_optional_time",
+    "iso8601",
+)
 _EPOCH = {"epoch_millis": 1, "epoch_second": 1_000}
-_LETTERS = {"yyyy": "%Y", "uuuu": "%Y", "yy": "%y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
+_LETTERS = {
+    "yyyy": "%Y",
+    "uuuu": "%Y",
+    "yy": "%y",
+    "MM": "%m",
+    "dd": "%d",
+    "HH": "%H",
+    "mm": "%M",
+    "ss": "%S",
+}
 _PART = re.compile(r"'([^']*)'|([A-Za-z])\2*|[^A-Za-z']+")
 
 
@@ -31,11 +45,18 @@ class TimeFormat(Struct, frozen=True):
             return cls()
         if first in _EPOCH:
             return cls(_EPOCH[first])
-        matches = list(_PART.finditer(first)) if isinstance(text, str) else []
+        if isinstance(text, str):
+            matches = list(_PART.finditer(first))
+        else:
+            matches = []
         parts = tuple(match[0] for match in matches)
-        known = all(m[2] is None or m[0] in _LETTERS or m[0] in ("SSS", "XXX", "X", "Z") for m in matches)
+        known = all(
+            m[2] is None or m[0] in _LETTERS or m[0] in ("SSS", "XXX", "X", "Z") for m in matches
+        )
         if not parts or "".join(parts) != first or not known:
-            raise refuse(f"{what}: {show_value(text)}", known=[*_EPOCH, *_ISO, "yyyy-MM-dd HH:mm:ss.SSS"])
+            raise refuse(
+                f"{what}: {show_value(text)}", known=[*_EPOCH, *_ISO, "yyyy-MM-dd HH:mm:ss.SSS"]
+            )
         return cls(parts=parts)
 
     def text(self, value: dt.date) -> str:

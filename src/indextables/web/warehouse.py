@@ -34,7 +34,11 @@ class Warehouse:
     """Tables by name, opened for reading only."""
 
     def __init__(
-        self, paths: Sequence[str], options: Mapping[str, object] | None = None, *, max_staleness: float = _STALENESS
+        self,
+        paths: Sequence[str],
+        options: Mapping[str, object] | None = None,
+        *,
+        max_staleness: float = _STALENESS,
     ) -> None:
         self._max_staleness = max_staleness
         self._opened: dict[str, tuple[Table, float]] = {}
@@ -44,7 +48,9 @@ class Warehouse:
     def tables(self) -> list[ShownTable]:
         """Return every table ordered by name. A duplicate name gets a number."""
         found: dict[str, ShownTable] = {}
-        paths = sorted({path: None for root in self.paths for path in _tables_under(root)}, key=_name)
+        paths = sorted(
+            {path: None for root in self.paths for path in _tables_under(root)}, key=_name
+        )
         for path in paths:
             name, number = _name(path), 2
             while name in found:
@@ -58,7 +64,11 @@ class Warehouse:
         A recently used handle is returned again with its caches.
         """
         known = self._opened.get(name)
-        if version is None and known is not None and time.monotonic() - known[1] < self._max_staleness:
+        if (
+            version is None
+            and known is not None
+            and time.monotonic() - known[1] < self._max_staleness
+        ):
             return known[0]
         shown = {table.name: table for table in self.tables()}
         if name not in shown:
@@ -72,7 +82,11 @@ class Warehouse:
         if version is not None:
             return Table.open(path, version=whole_number("version", version), options=self.options)
         table = Table.open(path, options=self.options, max_staleness=self._max_staleness)
-        if known is not None and known[0].version == table.version and known[0].metadata.id == table.metadata.id:
+        if (
+            known is not None
+            and known[0].version == table.version
+            and known[0].metadata.id == table.metadata.id
+        ):
             table = known[0]
         self._opened[name] = table, time.monotonic()
         return table
@@ -100,10 +114,14 @@ def _is_folder_of_tables(path: str) -> bool:
     folder = Path(check_characters(path))
     if not folder.exists():
         raise NotFoundError(
-            f"There is no folder {path!r}.", hint="Name a table, or a folder that holds tables.", path=path
+            f"There is no folder {path!r}.",
+            hint="Name a table, or a folder that holds tables.",
+            path=path,
         )
     if not folder.is_dir():
-        raise InvalidInputError(f"{path!r} is a file.", hint="Name the folder of a table.", path=path)
+        raise InvalidInputError(
+            f"{path!r} is a file.", hint="Name the folder of a table.", path=path
+        )
     return not (folder / LOG_FOLDER).is_dir()
 
 
@@ -113,7 +131,9 @@ def _walk(folder: Path, depth: int) -> Iterator[Path]:
             continue
         if (below / LOG_FOLDER).is_dir():
             yield below
-        elif depth > 1 and not below.is_symlink():  # a link to a table is one; a link to a folder may lead in a circle
+        elif (
+            depth > 1 and not below.is_symlink()
+        ):  # a link to a table is one; a link to a folder may lead in a circle
             yield from _walk(below, depth - 1)
 
 

@@ -1,7 +1,8 @@
-"""Run an HTTP application on a listening socket: in this process, or in several worker processes that share the socket.
+"""Run an HTTP application on a listening socket: in this process, or in several worker processes
+that share the socket.
 
-Worker processes are started afresh, not forked: tantivy, pyarrow and polars have threads that a fork would lose. Each
-worker ends when the process that started it ends, whatever ended that one.
+Worker processes are started afresh, not forked: tantivy, pyarrow and polars have threads that a
+fork would lose. Each worker ends when the process that started it ends, whatever ended that one.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ def open_socket(host: str, port: int) -> socket.socket:
     Raises:
         InvalidInputError: The port is in use, or the address cannot be bound.
     """
-    # asyncio turns off Nagle's algorithm only where the protocol is named. With it, every answer on a kept connection
-    # waits 40 ms for the client's acknowledgement.
+    # asyncio turns off Nagle's algorithm only where the protocol is named. With it, every answer on
+    # a kept connection waits 40 ms for the client's acknowledgement.
     opened = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -85,7 +86,9 @@ def run_workers(make_app: Callable[[], ASGIApp], opened: socket.socket, count: i
         while True:
             ended = wait([worker.process.sentinel for worker in workers])
             workers = [
-                _replace_worker(worker, make_app, opened) if worker.process.sentinel in ended else worker
+                _replace_worker(worker, make_app, opened)
+                if worker.process.sentinel in ended
+                else worker
                 for worker in workers
             ]
     except KeyboardInterrupt:
@@ -107,16 +110,22 @@ class _Worker(Struct, frozen=True):
 
     @classmethod
     def start(cls, make_app: Callable[[], ASGIApp], opened: socket.socket) -> _Worker:
-        process = multiprocessing.get_context("spawn").Process(target=_work, args=(make_app, opened), daemon=True)
+        process = multiprocessing.get_context("spawn").Process(
+            target=_work, args=(make_app, opened), daemon=True
+        )
         process.start()
         return cls(process, time.monotonic())
 
 
-def _replace_worker(worker: _Worker, make_app: Callable[[], ASGIApp], opened: socket.socket) -> _Worker:
+def _replace_worker(
+    worker: _Worker, make_app: Callable[[], ASGIApp], opened: socket.socket
+) -> _Worker:
     code = worker.process.exitcode
     if time.monotonic() - worker.started < _STARTUP_SECONDS:
         hint = "Start the service with --workers 1 to see the error."
-        raise UnavailableError(f"A worker of the service ended right after its start (exit code {code}).", hint=hint)
+        raise UnavailableError(
+            f"A worker of the service ended right after its start (exit code {code}).", hint=hint
+        )
     log.error("A worker of the service ended (exit code %s); another one is started.", code)
     return _Worker.start(make_app, opened)
 
@@ -140,7 +149,13 @@ def _work(make_app: Callable[[], ASGIApp], opened: socket.socket) -> None:
 
 def _server_of(app: ASGIApp) -> uvicorn.Server:
     return uvicorn.Server(
-        uvicorn.Config(app, log_level="error", access_log=False, lifespan="off", limit_concurrency=MAX_CONNECTIONS)
+        uvicorn.Config(
+            app,
+            log_level="error",
+            access_log=False,
+            lifespan="off",
+            limit_concurrency=MAX_CONNECTIONS,
+        )
     )
 
 

@@ -1,11 +1,13 @@
 """Avro containers: compression, framing, and records one by one.
 
-We write blocks in zstandard, snappy or null, and read whatever the format knows. A container that was cut short at a block
-boundary looks whole to most readers, so this one walks every block itself: sizes and sync markers must agree, the file must
-end right after the last marker, and the rows are counted. What we write also carries a checksum in its header, under a key
-that other readers pass over; a file without it is taken on trust.
+We write blocks in zstandard, snappy or null, and read whatever the format knows. A container that
+was cut short at a block boundary looks whole to most readers, so this one walks every block itself:
+sizes and sync markers must agree, the file must end right after the last marker, and the rows are
+counted. What we write also carries a checksum in its header, under a key that other readers pass
+over; a file without it is taken on trust.
 
-Records one by one are the slow, sure way, for a state's own file and for manifests of an unusual schema.
+Records one by one are the slow, sure way, for a state's own file and for manifests of an unusual
+schema.
 """
 
 from __future__ import annotations
@@ -46,12 +48,17 @@ def block_codec(setting: str, *, level: int) -> BlockCodec:
         return BlockCodec("zstandard", lambda rows: bytes(zstd.compress(rows, asbytes=True)))
     if setting == "snappy":
         snappy = pa.Codec("snappy")
-        return BlockCodec("snappy", lambda rows: bytes(snappy.compress(rows, asbytes=True)) + _block_checksum(rows))
+        return BlockCodec(
+            "snappy",
+            lambda rows: bytes(snappy.compress(rows, asbytes=True)) + _block_checksum(rows),
+        )
     return BlockCodec("null", bytes)
 
 
 def unpack(codec: str, packed: memoryview) -> bytes:
-    """A block before compression. ValueError if the codec is not known, the bytes are garbled, or they are a bomb."""
+    """A block before compression. ValueError if the codec is not known, the bytes are garbled, or
+    they are a bomb.
+    """
     if codec not in _UNPACK:
         raise ValueError(f"the codec {codec!r} is not known")
     try:
@@ -111,7 +118,9 @@ _UNPACK: dict[str, Unpack] = {
     "zstandard": _unpack_zstandard,
     "snappy": _unpack_snappy,
     "deflate": _unpack_deflate,
-    "bzip2": lambda packed: bz2.BZ2Decompressor().decompress(bytes(packed), INFLATION_CAP_BYTES + 1),
+    "bzip2": lambda packed: bz2.BZ2Decompressor().decompress(
+        bytes(packed), INFLATION_CAP_BYTES + 1
+    ),
     "xz": lambda packed: lzma.LZMADecompressor().decompress(bytes(packed), INFLATION_CAP_BYTES + 1),
 }
 
@@ -127,9 +136,10 @@ _EMPTY_FIELDS = "indextables.emptyFields"
 
 
 class Container(Struct, frozen=True):
-    """What the frame of an Avro file says: the writer's schema, the codec, and each block as (rows, start, end).
+    """What the frame of an Avro file says: the writer's schema, the codec, and each block as (rows,
+    start, end).
 
-    `empty_fields` are null in every row, so nobody need decode them; only our own files tell.
+    `empty_fields` are null in every row, so they are not decoded; only our own files record this.
     """
 
     schema: dict[str, Any]
@@ -155,7 +165,11 @@ def zigzag(number: int) -> bytes:
 
 
 def assemble(
-    schema_json: str, codec: str, blocks: Sequence[tuple[int, bytes]], *, empty_fields: Iterable[str] = ()
+    schema_json: str,
+    codec: str,
+    blocks: Sequence[tuple[int, bytes]],
+    *,
+    empty_fields: Iterable[str] = (),
 ) -> bytes:
     """A container of (row count, compressed rows) blocks.
 
@@ -190,7 +204,9 @@ def _checksum(meta: Mapping[str, bytes], blocks: Iterable[bytes | memoryview]) -
 
 
 def read_container(data: bytes, *, path: str) -> Container:
-    """Walk the whole frame. BadFileError, with path and offset, if any part of it does not hold together."""
+    """Walk the whole frame. BadFileError, with path and offset, if any part of it does not hold
+    together.
+    """
     frame = _Frame(data, path)
     if not data:
         raise frame.bad("is empty")
@@ -216,12 +232,19 @@ def read_container(data: bytes, *, path: str) -> Container:
         raise frame.bad("does not match its checksum", at=0)
     check_entries(declared, len(data), path=path)
     codec = _text(frame, meta.get(_CODEC, b"null"))
-    empty = _text(frame, meta.get(_EMPTY_FIELDS, b"")) if _CRC32 in meta else ""
-    return Container(_schema(frame, meta), codec, tuple(blocks), frozenset(filter(None, empty.split(","))))
+    if _CRC32 in meta:
+        empty = _text(frame, meta.get(_EMPTY_FIELDS, b""))
+    else:
+        empty = ""
+    return Container(
+        _schema(frame, meta), codec, tuple(blocks), frozenset(filter(None, empty.split(",")))
+    )
 
 
 def block_groups(container: Container, *, rows: int) -> list[list[tuple[int, int, int]]]:
-    """The blocks in their order, so many together that each group but the last has this many rows or more."""
+    """The blocks in their order, so many together that each group but the last has this many rows
+    or more.
+    """
     groups: list[list[tuple[int, int, int]]] = []
     held = rows
     for block in container.blocks:
@@ -240,11 +263,13 @@ _JOINED_ROWS, _JOINED_BYTES = 16_384, 8 << 20
 def plain_containers(
     data: bytes, container: Container, blocks: Iterable[tuple[int, int, int]]
 ) -> Iterator[tuple[int, bytes]]:
-    """What some blocks hold as containers of a single block without compression, and how many rows were declared of each.
+    """What some blocks hold as containers of a single block without compression, and how many rows
+    were declared of each.
 
-    Such a block declares more rows than there are: a reader that counts down to the last row and then waits for the block to
-    end would wait for ever where bytes follow that row. Whoever reads one asks for the rows that were declared, and finds out
-    whether there are more. ValueError for a block that cannot be decompressed.
+    Such a block declares more rows than there are: a reader that counts down to the last row and
+    then waits for the block to end would wait for ever where bytes follow that row. Whoever reads
+    one asks for the rows that were declared, and finds out whether there are more. ValueError for a
+    block that cannot be decompressed.
     """
     header = _header({_CODEC: "null", _SCHEMA: json.dumps(container.schema)})
     rows, size, held = 0, 0, list[bytes]()
@@ -280,7 +305,9 @@ def _metadata(frame: _Frame) -> dict[str, bytes]:
 
 _MOST_SCHEMAS, _LONG_SCHEMA = 100, 100_000
 _CHECKED_SCHEMAS: set[bytes] = set()
-"""The texts of schemas that were found harmless: the files of a log have but a few, and a checkpoint reads many of them."""
+"""The texts of schemas that were found harmless: the files of a log have but a few, and a
+checkpoint reads many of them.
+"""
 
 
 def _schema(frame: _Frame, meta: dict[str, bytes]) -> dict[str, Any]:
@@ -299,9 +326,11 @@ def _schema(frame: _Frame, meta: dict[str, bytes]) -> dict[str, Any]:
 
 
 def _check_type(frame: _Frame, schema: Any, within: tuple[str, ...]) -> None:
-    """Refuse types whose values take no bytes or are nested without end: of those a few bytes hold any number.
+    """Refuse types whose values take no bytes or are nested without end: of those a few bytes hold
+    any number.
 
-    The schema is the file's own, so it decides how much memory its rows take. `within` names the types that hold this one.
+    The schema is the file's own, so it decides how much memory its rows take. `within` names the
+    types that hold this one.
     """
     if len(within) > _MAX_DEPTH:
         raise frame.bad("has a schema that is nested too deep", at=0)
@@ -324,14 +353,22 @@ def _check_type(frame: _Frame, schema: Any, within: tuple[str, ...]) -> None:
         if nulls > _MOST_NULL_FIELDS:
             raise frame.bad(f"has a type with {nulls} fields that are always null", at=0)
         within = (*within, str(schema.get("name", "")).rpartition(".")[2])
-        if empty or (kind == "array" and _is_null(schema.get("items"))) or (kind == "fixed" and not schema.get("size")):
+        if (
+            empty
+            or (kind == "array" and _is_null(schema.get("items")))
+            or (kind == "fixed" and not schema.get("size"))
+        ):
             raise frame.bad("has a type whose values take no bytes", at=0)
         for part in (*types, schema.get("items"), schema.get("values"), kind):
             _check_type(frame, part, within)
 
 
 def _is_null(schema: Any) -> bool:
-    return schema is None or schema == "null" or (isinstance(schema, dict) and _is_null(schema.get("type")))
+    return (
+        schema is None
+        or schema == "null"
+        or (isinstance(schema, dict) and _is_null(schema.get("type")))
+    )
 
 
 def _text(frame: _Frame, raw: bytes) -> str:
@@ -371,20 +408,30 @@ class _Frame:
 
     def bad(self, what: str, *, at: int | None = None) -> BadFileError:
         offset = self.at if at is None else at
-        return BadFileError(f"{self.path} {what} (at byte {offset}).", path=self.path, offset=offset)
+        return BadFileError(
+            f"{self.path} {what} (at byte {offset}).", path=self.path, offset=offset
+        )
 
 
 def read_records(data: bytes, container: Container, *, path: str) -> list[dict[str, Any]]:
-    """Every record of a container. A block that holds more or less than its records is a BadFileError."""
+    """Every record of a container. A block that holds more or less than its records is a
+    BadFileError.
+    """
     try:
         schema = fastavro.parse_schema(container.schema)
-        return [record for block in container.blocks for record in _block(data, schema, container.codec, block)]
+        return [
+            record
+            for block in container.blocks
+            for record in _block(data, schema, container.codec, block)
+        ]
     except Exception as failure:
         message = f"{path} cannot be decoded: {failure or type(failure).__name__}."
         raise BadFileError(message, path=path) from failure
 
 
-def _block(data: bytes, schema: Any, codec: str, block: tuple[int, int, int]) -> list[dict[str, Any]]:
+def _block(
+    data: bytes, schema: Any, codec: str, block: tuple[int, int, int]
+) -> list[dict[str, Any]]:
     count, start, end = block
     unpacked = unpack(codec, memoryview(data)[start:end])
     if count > len(unpacked):

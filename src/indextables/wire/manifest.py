@@ -1,16 +1,20 @@
-"""A manifest as bytes: the Avro records of live splits (FileEntry), written from a file list and read into one.
+"""A manifest as bytes: the Avro records of live splits (FileEntry), written from a file list and
+read into one.
 
-The first 25 fields of a record are the format's; readers resolve them by name, with defaults, and field ids are never
-trusted. The rest are ours, optional and last, so that an action loses nothing on its way through a state: an older reader
-skips them. Nulls among partition values travel beside the map of texts.
+The first 25 fields of a record are the format's; readers resolve them by name, with defaults, and
+field ids are never trusted. The rest are ours, optional and last, so that an action loses nothing
+on its way through a state: an older reader skips them. Nulls among partition values travel beside
+the map of texts.
 
-The columnar library decodes what it can, straight to Arrow and outside the interpreter's lock; a schema it cannot take
-goes through the row library. Either way the rows must be as many as the file declares and as the caller expects.
+The columnar library decodes what it can, straight to Arrow and outside the interpreter's lock; a
+schema it cannot take goes through the row library. Either way the rows must be as many as the file
+declares and as the caller expects.
 
-Arrow columns become the bytes of Avro rows a whole column at a time. A column becomes a list of pieces; piece k of row i is
-a run of bytes, and the row is its pieces one after another. So the rows of a table are one element-wise join at the end,
-and no Python code runs per row. A null row of an optional column has an empty run in every piece but the first, which holds
-the number of the union's branch.
+Arrow columns become the bytes of Avro rows a whole column at a time. A column becomes a list of
+pieces; piece k of row i is a run of bytes, and the row is its pieces one after another. So the rows
+of a table are one element-wise join at the end, and no Python code runs per row. A null row of an
+optional column has an empty run in every piece but the first, which holds the number of the union's
+branch.
 """
 
 from __future__ import annotations
@@ -124,7 +128,9 @@ def text_maps(column: Any, present: Flags | None) -> list[Piece]:
         valid = values.is_valid()
         offsets = np.concatenate([[0], np.cumsum(valid.to_numpy(zero_copy_only=False))])[offsets]
         keys, values = keys.filter(valid), values.filter(valid)
-    return _blocks(offsets, join_rows([*texts(keys, None), *texts(values, None)], len(keys)), present)
+    return _blocks(
+        offsets, join_rows([*texts(keys, None), *texts(values, None)], len(keys)), present
+    )
 
 
 def _compact(column: Any) -> Any:
@@ -148,7 +154,9 @@ def _blocks(offsets: Longs, items: Any, present: Flags | None) -> list[Piece]:
     counts = np.diff(offsets)
     item_offsets = np.frombuffer(items.buffers()[1], dtype=np.int32)[items.offset :]
     body_offsets = np.ascontiguousarray(item_offsets[offsets])
-    body = pa.Array.from_buffers(pa.binary(), len(counts), [None, pa.py_buffer(body_offsets), items.buffers()[2]])
+    body = pa.Array.from_buffers(
+        pa.binary(), len(counts), [None, pa.py_buffer(body_offsets), items.buffers()[2]]
+    )
     end: Piece = _END if present is None else pc.if_else(pa.array(present), _END, b"")
     return [varints(counts, counts > 0), body, end]
 
@@ -168,11 +176,15 @@ def varints(values: Longs, present: Flags | None) -> Any:
     offsets = np.zeros(len(unsigned) + 1, dtype=np.int32)
     np.cumsum(lengths, out=offsets[1:])
     return pa.Array.from_buffers(
-        pa.binary(), len(unsigned), [None, pa.py_buffer(offsets), pa.py_buffer(_digits(unsigned, lengths, width))]
+        pa.binary(),
+        len(unsigned),
+        [None, pa.py_buffer(offsets), pa.py_buffer(_digits(unsigned, lengths, width))],
     )
 
 
-def _digits(unsigned: np.ndarray[Any, np.dtype[np.uint64]], lengths: np.ndarray[Any, Any], width: int) -> Any:
+def _digits(
+    unsigned: np.ndarray[Any, np.dtype[np.uint64]], lengths: np.ndarray[Any, Any], width: int
+) -> Any:
     """Return the groups of seven bits of every number, lowest first."""
     grid = np.empty((len(unsigned), width), dtype=np.uint8)
     rest = unsigned.copy()
@@ -210,12 +222,16 @@ def with_null_values(maps: Any, columns: Any) -> Any:
     missing_rows = pc.list_parent_indices(columns).to_numpy(zero_copy_only=False)
     order = np.argsort(np.concatenate([rows, missing_rows]), kind="stable")
     all_keys = pa.concat_arrays([keys, missing]).take(pa.array(order))
-    all_values = pa.concat_arrays([values, pa.nulls(len(missing), pa.string())]).take(pa.array(order))
+    all_values = pa.concat_arrays([values, pa.nulls(len(missing), pa.string())]).take(
+        pa.array(order)
+    )
     counts = np.bincount(rows, minlength=len(maps)) + np.bincount(missing_rows, minlength=len(maps))
     return pa.MapArray.from_arrays(_offsets(counts), all_keys, all_values, type=_TEXT_MAP)
 
 
-def intended_partition_values(maps: Any, paths: Callable[[], Any], bounds: Callable[[], tuple[Any, Any]]) -> Any:
+def intended_partition_values(
+    maps: Any, paths: Callable[[], Any], bounds: Callable[[], tuple[Any, Any]]
+) -> Any:
     """Return the maps with the intended values; paths and bounds are read only for ambiguous
     values.
     """
@@ -231,7 +247,11 @@ def intended_partition_values(maps: Any, paths: Callable[[], Any], bounds: Calla
     doubtful_rows = pa.array(np.unique(rows[places]))
     lows, highs = (column.take(doubtful_rows).to_pylist() for column in bounds())
     entries = zip(
-        paths().take(doubtful_rows).to_pylist(), maps.take(doubtful_rows).to_pylist(), lows, highs, strict=True
+        paths().take(doubtful_rows).to_pylist(),
+        maps.take(doubtful_rows).to_pylist(),
+        lows,
+        highs,
+        strict=True,
     )
     corrections = {
         row: intended_values(path, dict(own), dict(low or ()), dict(high or ()))
@@ -266,7 +286,9 @@ _SLICE_BYTES = 32 << 20
 
 
 class EntryField(Struct, frozen=True):
-    """One field of FileEntry: its Avro type without the null, and its default. `optional` means a union with null."""
+    """One field of FileEntry: its Avro type without the null, and its default. `optional` means a
+    union with null.
+    """
 
     name: str
     type: str
@@ -293,7 +315,10 @@ class EntryField(Struct, frozen=True):
             plain = {"type": "map", "values": "string"}
         elif self.type == "array":
             plain = {"type": "array", "items": "string"}
-        declared: dict[str, Any] = {"name": self.name, "type": ["null", plain] if self.optional else plain}
+        declared: dict[str, Any] = {
+            "name": self.name,
+            "type": ["null", plain] if self.optional else plain,
+        }
         if self.optional or self.name in _DECLARED_DEFAULTS:
             declared["default"] = self.default
         return {**declared, "field-id": self.field_id}
@@ -338,8 +363,9 @@ FIELDS: tuple[EntryField, ...] = (
     EntryField("deletionVector", "string", 165),
     EntryField("deletedRecords", "long", 166),
 )
-"""In the order of the file. `nullPartitions` names the partition columns whose value is null, which the map of strings
-cannot say; every other field is a column of the file list."""
+"""In the order of the file. `nullPartitions` names the partition columns whose value is null, which
+the map of strings cannot say; every other field is a column of the file list.
+"""
 
 SCHEMA: dict[str, Any] = {
     "type": "record",
@@ -375,7 +401,9 @@ def _is_empty(files: pa.Table, field: EntryField) -> bool:
 
 
 MOST_COPIES = 1_000
-"""Names that one content may have: a second one is needed only where a damaged file lies under the first."""
+"""Names that one content may have: a second one is needed only where a damaged file lies under the
+first.
+"""
 
 
 def manifest_names(content: bytes) -> Iterator[str]:
@@ -395,7 +423,8 @@ def check_manifest_name(content: bytes, *, path: str) -> None:
     name = path.rpartition("/")[2]
     if name not in manifest_names(content):
         raise BadFileError(
-            f"{path} is not the manifest of that name: its content differs from its checksum.", path=path
+            f"{path} is not the manifest of that name: its content differs from its checksum.",
+            path=path,
         )
 
 
@@ -439,10 +468,15 @@ def _array(files: pa.Table, column: str) -> Any:
 
 def _pack(rows: Any, codec: BlockCodec) -> Iterator[tuple[int, bytes]]:
     """Build blocks of about 256 KiB before compression; a longer row has a block of its own."""
-    offsets = np.frombuffer(rows.buffers()[1], dtype=np.int32)[rows.offset : rows.offset + len(rows) + 1]
+    offsets = np.frombuffer(rows.buffers()[1], dtype=np.int32)[
+        rows.offset : rows.offset + len(rows) + 1
+    ]
     window = (offsets[:-1] - offsets[0]) // _BLOCK_BYTES
     starts = [0, *(np.flatnonzero(np.diff(window)) + 1).tolist(), len(rows)]
-    content = memoryview(rows.buffers()[2]) if rows.buffers()[2] is not None else memoryview(b"")
+    if rows.buffers()[2] is not None:
+        content = memoryview(rows.buffers()[2])
+    else:
+        content = memoryview(b"")
     for first, last in pairwise(starts):
         if first < last:
             yield last - first, codec.pack(content[offsets[first] : offsets[last]])
@@ -458,7 +492,11 @@ _FIELD_TYPES = {field["name"]: field["type"] for field in SCHEMA["fields"]}
 
 
 def decode_file_entries(
-    data: bytes, *, path: str, expected_rows: int | None = None, columns: Sequence[str] | None = None
+    data: bytes,
+    *,
+    path: str,
+    expected_rows: int | None = None,
+    columns: Sequence[str] | None = None,
 ) -> pa.Table:
     """Decode the file list of a manifest, or only some columns. Raises BadFileError for incomplete
     or wrong files.
@@ -476,14 +514,18 @@ def decode_file_entries(
         return FILE_SCHEMA.empty_table().select(column_names)
     raw = _read(data, container, names, path) if names else {}
     if any(len(column) != container.rows for column in raw.values()):
-        raise BadFileError(f"{path} does not hold as many entries as its blocks declare.", path=path)
+        raise BadFileError(
+            f"{path} does not hold as many entries as its blocks declare.", path=path
+        )
     files = _file_list(raw, column_names, container.rows, path)
     if "partition_values" in column_names:
         return _with_intended_values(files, data, container, path)
     return files
 
 
-def _with_intended_values(files: pa.Table, data: bytes, container: Container, path: str) -> pa.Table:
+def _with_intended_values(
+    files: pa.Table, data: bytes, container: Container, path: str
+) -> pa.Table:
     """Return the list with the partition values that its entries mean, whichever engine wrote them."""
 
     def read(column: str) -> Any:
@@ -494,7 +536,9 @@ def _with_intended_values(files: pa.Table, data: bytes, container: Container, pa
         return _one(_file_list(raw, [column], container.rows, path)[column])
 
     maps = _one(files["partition_values"])
-    right = intended_partition_values(maps, lambda: read("path"), lambda: (read("min_values"), read("max_values")))
+    right = intended_partition_values(
+        maps, lambda: read("path"), lambda: (read("min_values"), read("max_values"))
+    )
     if right is maps:
         return files
     place = files.column_names.index("partition_values")
@@ -506,7 +550,9 @@ def _fields_to_read(container: Container, column_names: Sequence[str], path: str
     fields = [_BY_COLUMN[column] for column in column_names]
     for field in fields:
         if field.is_required and field.name not in present:
-            raise BadFileError(f"{path} has no field {field.name!r}: it is not a manifest.", path=path)
+            raise BadFileError(
+                f"{path} has no field {field.name!r}: it is not a manifest.", path=path
+            )
     names = {field.name for field in fields}
     if "partition_values" in column_names:
         names.add(NULL_PARTITIONS)
@@ -524,8 +570,15 @@ def _is_for_columns(container: Container, names: Sequence[str]) -> bool:
 
     That is certain for fields of exactly the types that are written here.
     """
-    least = _FEW_ROWS if _avro_library.cache_info().currsize else _MANY_ROWS
-    types = {field.get("name"): field.get("type") for field in container.schema["fields"] if isinstance(field, dict)}
+    if _avro_library.cache_info().currsize:
+        least = _FEW_ROWS
+    else:
+        least = _MANY_ROWS
+    types = {
+        field.get("name"): field.get("type")
+        for field in container.schema["fields"]
+        if isinstance(field, dict)
+    }
     return container.rows >= least and all(types[name] == _FIELD_TYPES.get(name) for name in names)
 
 
@@ -543,7 +596,9 @@ def _read(data: bytes, container: Container, names: list[str], path: str) -> dic
     try:
         return {name: _to_declared_type(name, [row[name] for row in rows]) for name in names}
     except (pa.ArrowException, TypeError, ValueError, KeyError, AttributeError) as second:
-        raise BadFileError(f"{path} cannot be decoded: {second}.", path=path, first=first) from second
+        raise BadFileError(
+            f"{path} cannot be decoded: {second}.", path=path, first=first
+        ) from second
 
 
 class _Source:
@@ -569,7 +624,10 @@ def _avro_library() -> Any:
     """
     name = "polars_avro._avro_rs"
     try:
-        package = None if "polars_avro" in sys.modules else find_spec("polars_avro")
+        if "polars_avro" in sys.modules:
+            package = None
+        else:
+            package = find_spec("polars_avro")
         if package is None:
             spec = None
         else:
@@ -589,11 +647,16 @@ def _read_columns(data: bytes, container: Container, names: list[str]) -> dict[s
 
     def read(blocks: list[tuple[int, int, int]]) -> list[Any]:
         try:
-            return [_batch(source_of, rows, plain, names) for rows, plain in plain_containers(data, container, blocks)]
+            return [
+                _batch(source_of, rows, plain, names)
+                for rows, plain in plain_containers(data, container, blocks)
+            ]
         except ValueError as failure:
             raise _ColumnsFailedError(str(failure)) from failure
 
-    decoders = 1 if MANIFESTS.is_at_work else _DECODERS  # several manifests are read at a time already
+    decoders = (
+        1 if MANIFESTS.is_at_work else _DECODERS
+    )  # several manifests are read at a time already
     parts = block_groups(container, rows=max(_PART_ROWS, -(-container.rows // decoders)))
     tables: Iterable[list[Any]]
     if len(parts) < 2:
@@ -661,15 +724,24 @@ def _file_list(raw: dict[str, Any], names: Sequence[str], rows: int, path: str) 
     files = pa.table(columns, schema=pa.schema([FILE_SCHEMA.field(name) for name in names]))
     if NULL_PARTITIONS in raw and raw[NULL_PARTITIONS].null_count < rows:
         maps = with_null_values(_one(files["partition_values"]), _one(raw[NULL_PARTITIONS]))
-        files = files.set_column(names.index("partition_values"), FILE_SCHEMA.field("partition_values"), maps)
-    return _keep_unknown(files, {name: values for name, values in raw.items() if name not in _FIELD_NAMES})
+        files = files.set_column(
+            names.index("partition_values"), FILE_SCHEMA.field("partition_values"), maps
+        )
+    return _keep_unknown(
+        files, {name: values for name, values in raw.items() if name not in _FIELD_NAMES}
+    )
 
 
 def _with_default(column: Any, field: EntryField, rows: int) -> Any:
     kind = FILE_SCHEMA.field(field.column).type
     if column is None:
-        default = list(field.default.items()) if isinstance(field.default, dict) else field.default
-        return pa.chunked_array([pa.repeat(pa.scalar(None if field.is_required else default, kind), rows)])
+        if isinstance(field.default, dict):
+            default = list(field.default.items())
+        else:
+            default = field.default
+        return pa.chunked_array(
+            [pa.repeat(pa.scalar(None if field.is_required else default, kind), rows)]
+        )
     if field.optional or not column.null_count or field.is_required:
         return column
     if field.type != "map":
@@ -679,7 +751,9 @@ def _with_default(column: Any, field: EntryField, rows: int) -> Any:
 
 def _keep_unknown(files: pa.Table, extra: dict[str, list[Any]]) -> pa.Table:
     """Move fields of a newer writer to `unknown`, so that rewriting the entry does not lose them."""
-    filled = {name: values for name, values in extra.items() if any(value is not None for value in values)}
+    filled = {
+        name: values for name, values in extra.items() if any(value is not None for value in values)
+    }
     if not filled:
         return files
     texts = files["unknown"].to_pylist()
@@ -687,7 +761,9 @@ def _keep_unknown(files: pa.Table, extra: dict[str, list[Any]]) -> pa.Table:
         more = {name: values[row] for name, values in filled.items() if values[row] is not None}
         if more:
             texts[row] = json.dumps({**json.loads(text or "{}"), **more}, default=str)
-    return files.set_column(files.schema.get_field_index("unknown"), FILE_SCHEMA.field("unknown"), pa.array(texts))
+    return files.set_column(
+        files.schema.get_field_index("unknown"), FILE_SCHEMA.field("unknown"), pa.array(texts)
+    )
 
 
 def _one(column: Any) -> Any:

@@ -1,17 +1,19 @@
 """Checkpoints of older releases as bytes: JSON in one file or several parts, and Parquet.
 
-One file of JSON comes in two forms: JSON lines like a version file, or a single object with `protocol`, `metaData` and a
-list under `add`. Either may be gzipped. We write lines, and a last one that says what they are the checkpoint of. Several
-parts have a manifest that names them.
+One file of JSON comes in two forms: JSON lines like a version file, or a single object with
+`protocol`, `metaData` and a list under `add`. Either may be gzipped. We write lines, and a last one
+that says what they are the checkpoint of. Several parts have a manifest that names them.
 
-The Parquet checkpoint has one row per action, flattened, with `actionType` telling the rows apart. An `add` row has the
-columns of the design (path, partitionValues, size, numRecords, minValues, maxValues) and every other field of AddAction
-beside them, so that nothing is lost. The one `metadata` row has metadataId, schemaString, partitionColumns and format, and
-the whole action as JSON in `actionJson`; so have the rows of all other actions. What it is the checkpoint of stands among
-the file's key-value metadata.
+The Parquet checkpoint has one row per action, flattened, with `actionType` telling the rows apart.
+An `add` row has the columns of the design (path, partitionValues, size, numRecords, minValues,
+maxValues) and every other field of AddAction beside them, so that nothing is lost. The one
+`metadata` row has metadataId, schemaString, partitionColumns and format, and the whole action as
+JSON in `actionJson`; so have the rows of all other actions. What it is the checkpoint of stands
+among the file's key-value metadata.
 
-A checkpoint says what it is of, so that another one in its place, whole in itself, is not taken for it (rule S10).
-Checkpoints of other writers and of older releases do not say it, and are taken at their word.
+A checkpoint says what it is of, so that another one in its place, whole in itself, is not taken for
+it (rule S10). Checkpoints of other writers and of older releases do not say it, and are taken at
+their word.
 """
 
 from __future__ import annotations
@@ -29,7 +31,13 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 
 from indextables.errors import BadFileError, show_value
-from indextables.model.actions import ACTION_KEYS, FileFormat, LogAction, MetadataAction, UnknownAction
+from indextables.model.actions import (
+    ACTION_KEYS,
+    FileFormat,
+    LogAction,
+    MetadataAction,
+    UnknownAction,
+)
 from indextables.model.file_list import FILE_SCHEMA
 from indextables.wire import version_file
 from indextables.wire.manifest import FIELDS, NULL_PARTITIONS, intended_partition_values
@@ -72,11 +80,15 @@ class CheckpointOrigin(msgspec.Struct, rename="camel", frozen=True, kw_only=True
     def check(self, *, version: int, path: str, actions: int) -> None:
         """Raise BadFileError if this is not the origin of the checkpoint expected at a version."""
         if self.version != version:
-            raise BadFileError(f"{path} says that it is the checkpoint of version {self.version}.", path=path)
+            raise BadFileError(
+                f"{path} says that it is the checkpoint of version {self.version}.", path=path
+            )
         if self.parts != 1 + len(self.others):
             raise BadFileError(f"{path} is part {self.part} of several of a checkpoint.", path=path)
         if self.actions is not None and self.actions != actions:
-            raise BadFileError(f"{path} speaks of {self.actions} actions, but there are {actions}.", path=path)
+            raise BadFileError(
+                f"{path} speaks of {self.actions} actions, but there are {actions}.", path=path
+            )
 
 
 # Looked into once, at import: msgspec crashes if two threads are the first to look into a type.
@@ -99,7 +111,9 @@ def decode_origin(data: bytes, *, path: str) -> CheckpointOrigin:
     try:
         return _decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as failure:
-        raise BadFileError(f"{path} does not say what it is the checkpoint of: {failure}.", path=path) from failure
+        raise BadFileError(
+            f"{path} does not say what it is the checkpoint of: {failure}.", path=path
+        ) from failure
 
 
 class CheckpointLines:
@@ -118,7 +132,10 @@ class CheckpointLines:
 
     def write(self, actions: Sequence[LogAction], lines: bytes | None = None) -> None:
         """Add actions, or their encoded lines."""
-        text = version_file.encode(actions, compress=False) if lines is None else lines
+        if lines is None:
+            text = version_file.encode(actions, compress=False)
+        else:
+            text = lines
         self._packed.write(text)
         self._sha256.update(text)
         self.text_bytes += len(text)
@@ -154,7 +171,9 @@ def _origin_in(line: bytes, sha256: hashlib._Hash, path: str) -> CheckpointOrigi
     try:
         origin = _line_decoder.decode(line)["commitInfo"][_FIELD]
     except (msgspec.DecodeError, UnicodeDecodeError, LookupError) as failure:
-        raise BadFileError(f"{path} does not say what it is the checkpoint of: {failure}.", path=path) from failure
+        raise BadFileError(
+            f"{path} does not say what it is the checkpoint of: {failure}.", path=path
+        ) from failure
     if origin.sha256 is not None and origin.sha256 != sha256.hexdigest():
         raise BadFileError(f"{path} does not match its checksum.", path=path)
     return origin
@@ -187,7 +206,9 @@ msgspec.json.Decoder(MultiPartManifest)
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def decode_checkpoint(data: bytes, *, path: str, version: int | None = None) -> list[LogAction] | MultiPartManifest:
+def decode_checkpoint(
+    data: bytes, *, path: str, version: int | None = None
+) -> list[LogAction] | MultiPartManifest:
     """Decode the actions of a checkpoint file, or the manifest of a multi-part one. Raises
     BadFileError.
 
@@ -203,7 +224,9 @@ def decode_checkpoint(data: bytes, *, path: str, version: int | None = None) -> 
     try:
         content = msgspec.json.decode(plain)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return decode_part(data, path=path)  # several lines, or garbled: the reader of lines tells which
+        return decode_part(
+            data, path=path
+        )  # several lines, or garbled: the reader of lines decides
     if not isinstance(content, dict):
         raise BadFileError(f"{path} holds no JSON object.", path=path)
     if "checkpointId" in content:
@@ -234,7 +257,9 @@ def decode_part(data: bytes, *, path: str) -> list[LogAction]:
     return _lines(data, inflate(data, path=path), path)[0]
 
 
-def decode_slices(data: bytes, *, path: str, version: int | None = None) -> Iterator[list[LogAction]]:
+def decode_slices(
+    data: bytes, *, path: str, version: int | None = None
+) -> Iterator[list[LogAction]]:
     """Decode actions in slices, because decoded actions take many times their size.
 
     With `version`, a recorded origin must be the whole checkpoint of that version; it is checked at
@@ -249,7 +274,9 @@ def decode_slices(data: bytes, *, path: str, version: int | None = None) -> Iter
             while end < len(text) and lines < LINES_PER_SLICE:
                 end, lines = text.find(b"\n", end) + 1 or len(text), lines + 1
             check_entries(first - 1 + lines, len(data), path=path)
-            actions = version_file.decode_lines(text[start:end], path=path, packed_bytes=len(data), first_line=first)
+            actions = version_file.decode_lines(
+                text[start:end], path=path, packed_bytes=len(data), first_line=first
+            )
             first, start, count = first + lines, end, count + len(actions)
             yield actions
             del actions  # before the next ones come
@@ -309,7 +336,9 @@ def encode_object(others: Sequence[LogAction], adds: Iterable[Sequence[LogAction
     out.write(b"{")
     for key, values in lists.items():
         single = key in ("protocol", "metaData")
-        out.write(b'"%s":%s,' % (key.encode(), values[-1] if single else b"[%s]" % b",".join(values)))
+        out.write(
+            b'"%s":%s,' % (key.encode(), values[-1] if single else b"[%s]" % b",".join(values))
+        )
     out.write(b'"add":[')
     filled = False
     for batch in adds:
@@ -336,7 +365,9 @@ def _manifest(content: dict[str, Any], path: str, version: int | None) -> MultiP
     try:
         manifest = msgspec.convert(content, MultiPartManifest)
     except msgspec.ValidationError as failure:
-        raise BadFileError(f"{path} is not a checkpoint manifest: {failure}.", path=path) from failure
+        raise BadFileError(
+            f"{path} is not a checkpoint manifest: {failure}.", path=path
+        ) from failure
     for part in manifest.parts:
         if not _PART_NAME.fullmatch(part) or part in (".", "..", path.rpartition("/")[2]):
             raise BadFileError(f"{path} names a part that is none: {show_value(part)}.", path=path)
@@ -346,10 +377,13 @@ def _manifest(content: dict[str, Any], path: str, version: int | None) -> MultiP
         raise BadFileError(f"{path} names no JSON parts (format {manifest.format!r}).", path=path)
     if manifest.checksums is not None and len(manifest.checksums) != len(manifest.parts):
         raise BadFileError(
-            f"{path} has {len(manifest.checksums)} checksums for {len(manifest.parts)} parts.", path=path
+            f"{path} has {len(manifest.checksums)} checksums for {len(manifest.parts)} parts.",
+            path=path,
         )
     if version is not None and manifest.version != version:
-        raise BadFileError(f"{path} says that it is the checkpoint of version {manifest.version}.", path=path)
+        raise BadFileError(
+            f"{path} says that it is the checkpoint of version {manifest.version}.", path=path
+        )
     return manifest
 
 
@@ -363,9 +397,13 @@ def _object_form(content: dict[str, Any], path: str) -> list[LogAction]:
                 actions.append(UnknownAction(key=key, value=fields))
                 continue
             try:
-                actions.append(version_file.with_intended_values(version_file.action_from_fields(key, fields)))
+                actions.append(
+                    version_file.with_intended_values(version_file.action_from_fields(key, fields))
+                )
             except (msgspec.ValidationError, AttributeError, RecursionError) as failure:
-                raise BadFileError(f"{path} holds an unreadable {key!r} action: {failure}.", path=path) from failure
+                raise BadFileError(
+                    f"{path} holds an unreadable {key!r} action: {failure}.", path=path
+                ) from failure
     if not any(not isinstance(action, UnknownAction) for action in actions):
         raise BadFileError(f"{path} holds no actions.", path=path)
     return actions
@@ -413,7 +451,9 @@ class ParquetCheckpointWriter:
 
     def __init__(self, compression: str) -> None:
         self._out = io.BytesIO()
-        self._writer = pq.ParquetWriter(self._out, _SCHEMA, compression=compression, write_page_checksum=True)
+        self._writer = pq.ParquetWriter(
+            self._out, _SCHEMA, compression=compression, write_page_checksum=True
+        )
         self._waiting: list[pa.Table] = []
         self.rows = 0
 
@@ -452,7 +492,11 @@ class ParquetCheckpointWriter:
 
 
 def encode_parquet_checkpoint(
-    files: pa.Table, actions: Sequence[LogAction], *, compression: str, origin: CheckpointOrigin | None = None
+    files: pa.Table,
+    actions: Sequence[LogAction],
+    *,
+    compression: str,
+    origin: CheckpointOrigin | None = None,
 ) -> bytes:
     """Return the bytes of a checkpoint of one file: the other actions first, then the files."""
     writer = ParquetCheckpointWriter(compression)
@@ -466,13 +510,17 @@ def parquet_parts(data: bytes, *, path: str) -> tuple[str, ...]:
     try:
         text = (pq.read_metadata(pa.BufferReader(data)).metadata or {}).get(_ORIGIN)
     except (pa.ArrowException, OSError, ValueError) as failure:
-        raise BadFileError(f"{path} cannot be read as a Parquet checkpoint: {failure}.", path=path) from failure
+        raise BadFileError(
+            f"{path} cannot be read as a Parquet checkpoint: {failure}.", path=path
+        ) from failure
     if text is None:
         return ()
     return tuple(part.name for part in decode_origin(text, path=path).others)
 
 
-def decode_parquet_checkpoint(data: bytes, *, path: str, columns: Sequence[str] | None = None) -> ParquetCheckpoint:
+def decode_parquet_checkpoint(
+    data: bytes, *, path: str, columns: Sequence[str] | None = None
+) -> ParquetCheckpoint:
     """Decode the checkpoint's files and actions. Columns are found by name; missing ones have their
     defaults.
 
@@ -481,10 +529,14 @@ def decode_parquet_checkpoint(data: bytes, *, path: str, columns: Sequence[str] 
     """
     groups = list(decode_row_groups(data, path=path, columns=columns))
     actions = tuple(action for group in groups for action in group.actions)
-    return ParquetCheckpoint(pa.concat_tables([group.files for group in groups]), actions, groups[0].origin)
+    return ParquetCheckpoint(
+        pa.concat_tables([group.files for group in groups]), actions, groups[0].origin
+    )
 
 
-def decode_row_groups(data: bytes, *, path: str, columns: Sequence[str] | None = None) -> Iterator[ParquetCheckpoint]:
+def decode_row_groups(
+    data: bytes, *, path: str, columns: Sequence[str] | None = None
+) -> Iterator[ParquetCheckpoint]:
     """Decode one row group at a time, at least one, each with the origin of the whole file."""
     try:
         origin, groups = _row_groups(data, path)
@@ -496,11 +548,25 @@ def decode_row_groups(data: bytes, *, path: str, columns: Sequence[str] | None =
                 raise BadFileError(f"{path} has a file without a path or a size.", path=path)
             others = rows.filter(pc.invert(pc.equal(kinds, _ADD)))
             actions = tuple(_action(row) for row in _narrow(others).to_pylist())
-            yield ParquetCheckpoint(files if columns is None else files.select(list(columns)), actions, origin)
+            yield ParquetCheckpoint(
+                files if columns is None else files.select(list(columns)), actions, origin
+            )
     except BadFileError as failure:
-        raise BadFileError(f"{path} cannot be read as a Parquet checkpoint: {failure.message}", path=path) from failure
-    except (pa.ArrowException, OSError, LookupError, ValueError, TypeError, AttributeError, OverflowError) as failure:
-        raise BadFileError(f"{path} cannot be read as a Parquet checkpoint: {failure}.", path=path) from failure
+        raise BadFileError(
+            f"{path} cannot be read as a Parquet checkpoint: {failure.message}", path=path
+        ) from failure
+    except (
+        pa.ArrowException,
+        OSError,
+        LookupError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+    ) as failure:
+        raise BadFileError(
+            f"{path} cannot be read as a Parquet checkpoint: {failure}.", path=path
+        ) from failure
 
 
 def _row_groups(data: bytes, path: str) -> tuple[CheckpointOrigin | None, Iterator[pa.Table]]:
@@ -521,11 +587,15 @@ def _row_groups(data: bytes, path: str) -> tuple[CheckpointOrigin | None, Iterat
 
     def groups() -> Iterator[pa.Table]:
         size = 0
-        for number in range(shared.num_row_groups):  # one by one: maps of shared texts are not read across them
+        for number in range(
+            shared.num_row_groups
+        ):  # one by one: maps of shared texts are not read across them
             group = shared.read_row_group(number, use_threads=False)
             size += sum(_plain_bytes(chunk) for column in group.columns for chunk in column.chunks)
             if size > INFLATION_CAP_BYTES:
-                raise BadFileError(f"It holds {size} bytes, more than {INFLATION_CAP_BYTES}.", path=path)
+                raise BadFileError(
+                    f"It holds {size} bytes, more than {INFLATION_CAP_BYTES}.", path=path
+                )
             yield group.cast(schema)
         if not shared.num_row_groups:
             yield schema.empty_table()
@@ -537,7 +607,10 @@ def _row_groups(data: bytes, path: str) -> tuple[CheckpointOrigin | None, Iterat
 def _plain_bytes(array: Any) -> int:
     """Return the size of an array with one text per row."""
     if pa.types.is_dictionary(array.type):
-        return int(pc.sum(pc.binary_length(array.dictionary).cast(pa.int64()).take(array.indices)).as_py() or 0)
+        return int(
+            pc.sum(pc.binary_length(array.dictionary).cast(pa.int64()).take(array.indices)).as_py()
+            or 0
+        )
     if pa.types.is_map(array.type):
         return _plain_bytes(array.keys) + _plain_bytes(array.items)
     if pa.types.is_list(array.type):

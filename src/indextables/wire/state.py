@@ -17,7 +17,14 @@ import fastavro
 import msgspec
 
 from indextables.errors import BadFileError, UnsupportedError
-from indextables.model.actions import Action, Long, MetadataAction, ProtocolAction, SkipAction, TxnAction
+from indextables.model.actions import (
+    Action,
+    Long,
+    MetadataAction,
+    ProtocolAction,
+    SkipAction,
+    TxnAction,
+)
 from indextables.model.schema_registry import bare_registry
 from indextables.model.state import FORMAT_VERSION, Bounds, ManifestInfo, StateManifest, Tombstone
 from indextables.wire.avro import assemble, block_codec, read_container, read_records
@@ -156,7 +163,9 @@ def decode_state(data: bytes, *, path: str) -> StateManifest:
 def _one_record(data: bytes, path: str) -> dict[str, Any]:
     container = read_container(data, path=path)
     if container.rows != 1:
-        raise BadFileError(f"{path} holds {container.rows} records where a state is one.", path=path)
+        raise BadFileError(
+            f"{path} holds {container.rows} records where a state is one.", path=path
+        )
     return read_records(data, container, path=path)[0]
 
 
@@ -184,7 +193,9 @@ def _record(state: StateManifest) -> dict[str, Any]:
         "metadata": _line(state.metadata),
         "protocol": _line(state.protocol),
         "commitTimestamp": state.commit_timestamp,
-        "tombstoneVersions": [state.state_version if t.version is None else t.version for t in state.tombstones],
+        "tombstoneVersions": [
+            state.state_version if t.version is None else t.version for t in state.tombstones
+        ],
         "skips": [_line(skip) for skip in state.skips],
         "txns": [_line(txn) for txn in state.txns],
         "txnIds": list(state.txn_ids),
@@ -226,7 +237,9 @@ def _state(fields: dict[str, Any], path: str) -> StateManifest:
         raise BadFileError(f"{path} is not a state: {failure}.", path=path) from failure
     if record.format_version > FORMAT_VERSION:
         message = f"{path} has state format {record.format_version}; this release reads up to {FORMAT_VERSION}."
-        raise UnsupportedError(message, path=path, needed=record.format_version, supported=FORMAT_VERSION)
+        raise UnsupportedError(
+            message, path=path, needed=record.format_version, supported=FORMAT_VERSION
+        )
     return StateManifest(
         state_version=record.state_version,
         num_files=record.num_files,
@@ -251,8 +264,12 @@ def _state(fields: dict[str, Any], path: str) -> StateManifest:
 def _tombstones(record: StateRecord, path: str) -> tuple[Tombstone, ...]:
     paths, versions = record.tombstones or [], record.tombstone_versions or []
     if versions and len(versions) != len(paths):
-        raise BadFileError(f"{path} gives {len(versions)} versions for {len(paths)} tombstones.", path=path)
-    return tuple(Tombstone(gone, versions[at] if versions else None) for at, gone in enumerate(paths))
+        raise BadFileError(
+            f"{path} gives {len(versions)} versions for {len(paths)} tombstones.", path=path
+        )
+    return tuple(
+        Tombstone(gone, versions[at] if versions else None) for at, gone in enumerate(paths)
+    )
 
 
 def _manifest(item: ManifestItem) -> ManifestInfo:
@@ -276,7 +293,11 @@ def _bounds_value(bounds: dict[str, BoundsItem] | None) -> dict[str, Bounds] | N
 
 
 def _actions(lines: Iterable[Any], key: str, kind: type[A], path: str) -> Iterable[A]:
-    return (action for action in (_action(line, key, kind, path) for line in lines) if action is not None)
+    return (
+        action
+        for action in (_action(line, key, kind, path) for line in lines)
+        if action is not None
+    )
 
 
 def _action(text: Any, key: str, kind: type[A], path: str) -> A | None:
@@ -285,14 +306,19 @@ def _action(text: Any, key: str, kind: type[A], path: str) -> A | None:
     """
     if text is None or text == "":
         return None
-    fields = text if isinstance(text, dict) else _json_object(str(text), path)
+    if isinstance(text, dict):
+        fields = text
+    else:
+        fields = _json_object(str(text), path)
     fields = fields.get(key, fields) if key in fields else fields
     if fields is None:
         return None
     try:
         action = action_from_fields(key, fields)
     except (msgspec.ValidationError, AttributeError, RecursionError) as failure:
-        raise BadFileError(f"{path} holds an unreadable {key!r} action: {failure}.", path=path) from failure
+        raise BadFileError(
+            f"{path} holds an unreadable {key!r} action: {failure}.", path=path
+        ) from failure
     if isinstance(action, kind):
         return action
     return None

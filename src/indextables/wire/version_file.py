@@ -77,7 +77,9 @@ def inflate(data: bytes, *, path: str, cap_bytes: int = INFLATION_CAP_BYTES) -> 
     return b"".join(_inflate_pieces(packed, path, cap_bytes, _PIECE_BYTES))
 
 
-def inflate_pieces(data: bytes, *, path: str, cap_bytes: int = INFLATION_CAP_BYTES) -> Iterator[bytes]:
+def inflate_pieces(
+    data: bytes, *, path: str, cap_bytes: int = INFLATION_CAP_BYTES
+) -> Iterator[bytes]:
     """Yield the plain bytes, a few MB at a time. An error may come only after the last piece."""
     packed = _gzip_in(data)
     if packed is None:
@@ -87,13 +89,18 @@ def inflate_pieces(data: bytes, *, path: str, cap_bytes: int = INFLATION_CAP_BYT
 
 def _gzip_in(data: bytes) -> memoryview | None:
     """Return the gzip stream of the file, or None if it is plain."""
-    packed = memoryview(data)[2:] if data[:4] == HEADED_GZIP else memoryview(data)
+    if data[:4] == HEADED_GZIP:
+        packed = memoryview(data)[2:]
+    else:
+        packed = memoryview(data)
     if packed[:2] == GZIP_MAGIC:
         return packed
     return None
 
 
-def _inflate_pieces(packed: memoryview, path: str, cap_bytes: int, piece_bytes: int) -> Iterator[bytes]:
+def _inflate_pieces(
+    packed: memoryview, path: str, cap_bytes: int, piece_bytes: int
+) -> Iterator[bytes]:
     inflater = zlib.decompressobj(wbits=31)
     size, at, waiting = 0, 0, memoryview(b"")
     while not inflater.eof:
@@ -101,7 +108,9 @@ def _inflate_pieces(packed: memoryview, path: str, cap_bytes: int, piece_bytes: 
             waiting, at = packed[at : at + _FED_BYTES], at + _FED_BYTES
         most = min(piece_bytes, cap_bytes - size)
         if not most:
-            raise BadFileError(f"{path} inflates to more than {cap_bytes} bytes.", path=path, cap_bytes=cap_bytes)
+            raise BadFileError(
+                f"{path} inflates to more than {cap_bytes} bytes.", path=path, cap_bytes=cap_bytes
+            )
         try:
             piece = inflater.decompress(waiting, most)
         except zlib.error as error:
@@ -160,12 +169,16 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True):
 
     def action(self) -> Action | None:
         """Return the action of the line, or None if it has no known action or two."""
-        action = self.add or self.remove or self.metaData or self.protocol or self.txn or self.mergeskip
+        action = (
+            self.add or self.remove or self.metaData or self.protocol or self.txn or self.mergeskip
+        )
         if action is None:
             if self.commitInfo:
                 return _commit_info.decode(self.commitInfo)
             return None
-        last = self.mergeskip or self.txn or self.protocol or self.metaData or self.remove or self.add
+        last = (
+            self.mergeskip or self.txn or self.protocol or self.metaData or self.remove or self.add
+        )
         if self.commitInfo or last is not action:
             return None
         return action
@@ -216,7 +229,10 @@ def protocols_in(data: bytes, *, path: str) -> list[ProtocolAction]:
     found = []
     for line in lines:
         try:
-            action = _decode_line(line) if line.lstrip().startswith(b'{"protocol"') else None
+            if line.lstrip().startswith(b'{"protocol"'):
+                action = _decode_line(line)
+            else:
+                action = None
         except (msgspec.DecodeError, UnicodeDecodeError, AttributeError, RecursionError):
             continue
         if isinstance(action, ProtocolAction):
@@ -224,7 +240,9 @@ def protocols_in(data: bytes, *, path: str) -> list[ProtocolAction]:
     return found
 
 
-def decode_lines(plain: bytes, *, path: str, packed_bytes: int, first_line: int = 1) -> list[LogAction]:
+def decode_lines(
+    plain: bytes, *, path: str, packed_bytes: int, first_line: int = 1
+) -> list[LogAction]:
     """Decode the actions of lines inflated from this many bytes. `first_line` is the number of the
     first one.
     """
@@ -243,7 +261,9 @@ def with_intended_values(action: A) -> A:
         return action
     if not any(is_doubtful(value) for value in action.partition_values.values()):
         return action
-    low, high = (action.min_values, action.max_values) if isinstance(action, AddAction) else (None, None)
+    low, high = (
+        (action.min_values, action.max_values) if isinstance(action, AddAction) else (None, None)
+    )
     values = intended_values(action.path, action.partition_values, low or {}, high or {})
     return msgspec.structs.replace(action, partition_values=values)
 
@@ -258,7 +278,8 @@ def _decode_at_once(plain: bytes, packed_bytes: int) -> list[LogAction] | None:
         return None
     try:
         lines = _fast.decode_lines(plain)
-        # No object has a line end between two braces: so there are as many lines as objects, and each has one.
+        # No object has a line end between two braces: so there are as many lines as objects, and
+        # each has one.
         if not plain.count(b"}\n{") == plain.count(b"\n") - plain.endswith(b"\n") == len(lines) - 1:
             return None
         if sum(len(line.commitInfo) for line in lines) > _LARGE_BYTES:
@@ -266,13 +287,17 @@ def _decode_at_once(plain: bytes, packed_bytes: int) -> list[LogAction] | None:
         actions = [action for line in lines if (action := line.action()) is not None]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    # Written out, for it is asked of every file of a table: no field that is not known, and no null for what is empty.
+    # Written out, for it is asked of every file of a table: no field that is not known, and no null
+    # for what is empty.
     odd = [
         a
         for a in actions
         if a.unknown
         or (isinstance(a, AddAction) and a.partition_values is None)
-        or (isinstance(a, MetadataAction) and (a.partition_columns is None or a.configuration is None))
+        or (
+            isinstance(a, MetadataAction)
+            and (a.partition_columns is None or a.configuration is None)
+        )
     ]
     if odd or len(actions) < len(lines):
         return None
@@ -312,7 +337,9 @@ def _untyped_bytes(line: bytes) -> int:
     """
     try:
         bodies = _raw_fields.decode(line).values()
-        return sum(len(value) for body in bodies for value in _raw_values(body) if value[:1] in b"[{")
+        return sum(
+            len(value) for body in bodies for value in _raw_values(body) if value[:1] in b"[{"
+        )
     except msgspec.ValidationError:
         return len(line)
 
@@ -344,7 +371,10 @@ def action_from_fields(key: str, fields: dict[str, Any]) -> Action:
 
 
 def _text_map(values: dict[str, Any], *, keep_null: bool) -> dict[str, str | None]:
-    shown = {k: v if isinstance(v, str) or v is None else msgspec.json.encode(v).decode() for k, v in values.items()}
+    shown = {
+        k: v if isinstance(v, str) or v is None else msgspec.json.encode(v).decode()
+        for k, v in values.items()
+    }
     if keep_null:
         return shown
     return {k: v for k, v in shown.items() if v is not None}
@@ -352,7 +382,12 @@ def _text_map(values: dict[str, Any], *, keep_null: bool) -> dict[str, str | Non
 
 def _bad_line(path: str, number: int, line: bytes, why: str) -> BadFileError:
     start = line[:80].decode("utf-8", "replace")
-    return BadFileError(f"{path}, line {number}, cannot be read ({why}): {start!r}.", path=path, line=number, why=why)
+    return BadFileError(
+        f"{path}, line {number}, cannot be read ({why}): {start!r}.",
+        path=path,
+        line=number,
+        why=why,
+    )
 
 
 Checked = TypeVar("Checked", bound=Action)
@@ -360,7 +395,12 @@ _HINT = "Give values of the types that the log has; nothing was written."
 
 
 def encode_verified(
-    actions: Iterable[LogAction], *, url: str, version: int, compress: bool = True, jvm_layout: bool = False
+    actions: Iterable[LogAction],
+    *,
+    url: str,
+    version: int,
+    compress: bool = True,
+    jvm_layout: bool = False,
 ) -> bytes:
     """Return the bytes of a readable version file. Raises InvalidInputError for an action that
     cannot be read back.
@@ -407,13 +447,21 @@ def _too_large(what: str, fitting: int, count: int) -> RefusedError:
         f"{what[0].upper()}{what[1:]} cannot be written: {fitting} of its {count} actions are more than "
         f"{INFLATION_CAP_BYTES >> 20} MiB, which is the most that readers accept of one version.",
         hint="Nothing was committed. Write in several smaller commits. What restore() cannot bring back at once can be "
-        "written anew: t.overwrite(Table.open(path, version=N).scan()).",
+        "rewritten: t.overwrite(Table.open(path, version=N).scan()).",
         cap_bytes=INFLATION_CAP_BYTES,
         actions=count,
     )
 
 
 def _refusal(action: LogAction, what: str, error: Exception) -> InvalidInputError:
-    key = ACTION_KEYS[type(action)] if isinstance(action, Action) else action.key
-    why = error.context["why"] if isinstance(error, BadFileError) else str(error)
-    return InvalidInputError(f"The {key!r} of {what} cannot be recorded: {why}.", hint=_HINT, action=key)
+    if isinstance(action, Action):
+        key = ACTION_KEYS[type(action)]
+    else:
+        key = action.key
+    if isinstance(error, BadFileError):
+        why = error.context["why"]
+    else:
+        why = str(error)
+    return InvalidInputError(
+        f"The {key!r} of {what} cannot be recorded: {why}.", hint=_HINT, action=key
+    )

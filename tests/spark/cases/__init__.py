@@ -1,4 +1,6 @@
-"""Statements that users of Delta write, each on a table of its own, and what must be true afterwards."""
+"""Statements that users of Delta write, each on a table of its own, and what must be true
+afterwards.
+"""
 
 from tests.spark.cases.assignments import ASSIGNMENTS
 from tests.spark.cases.case import Case, Place

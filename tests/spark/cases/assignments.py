@@ -1,4 +1,6 @@
-"""Names, types and defaults in UPDATE, MERGE and DELETE: fields of structs, store assignment, and what errors name."""
+"""Names, types and defaults in UPDATE, MERGE and DELETE: fields of structs, store assignment, and
+what errors name.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,11 @@ ASSIGNMENTS = [
     ),
     Case(
         "an update sets DEFAULT",
-        [add_default, "UPDATE {t} SET n = 1", "UPDATE {t} SET n = DEFAULT, v = DEFAULT WHERE k = 1"],
+        [
+            add_default,
+            "UPDATE {t} SET n = 1",
+            "UPDATE {t} SET n = DEFAULT, v = DEFAULT WHERE k = 1",
+        ],
         rows=TARGET,
         then=[(1, None, 7), (2, "b", 1), (3, None, 1)],
     ),

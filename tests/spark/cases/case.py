@@ -15,13 +15,26 @@ from indextables import Table
 
 Rows = list[tuple[Any, ...]]
 
-HIDDEN = ("Traceback", "INTERNAL_ERROR", "Py4J", "__row", "__file", "__source", "__action", "__deletion_vector")
-"""What no message may show: stack traces and the names of columns that exist inside the package only."""
+HIDDEN = (
+    "Traceback",
+    "INTERNAL_ERROR",
+    "Py4J",
+    "__row",
+    "__file",
+    "__source",
+    "__action",
+    "__deletion_vector",
+)
+"""What no message may show: stack traces and the names of columns that exist inside the package
+only.
+"""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where the tables of a case are: `table` and `other` as SQL names them, `path` and `other_path` as folders."""
+    """Where the tables of a case are: `table` and `other` as SQL names them, `path` and
+    `other_path` as folders.
+    """
 
     table: str
     path: str
@@ -31,7 +44,13 @@ class Place:
 
     def fill(self, text: str) -> str:
         """Return a statement with its placeholders replaced: {t}, {u}, {s}, {path}, {other_path}."""
-        names = {"t": self.table, "u": self.other, "s": self.view, "path": self.path, "other_path": self.other_path}
+        names = {
+            "t": self.table,
+            "u": self.other,
+            "s": self.view,
+            "path": self.path,
+            "other_path": self.other_path,
+        }
         for name, value in names.items():
             text = text.replace("{" + name + "}", value)
         return text
@@ -44,9 +63,9 @@ Call = Callable[[SparkSession, Place], Any]
 class Case:
     """Statements on the table {t}, and what must be true afterwards.
 
-    Without `columns` the case starts without a table. `source` is a query; its rows are the temporary view {s}. The last
-    statement is the one that returns `returns` or raises `raises`, an error condition; a statement that raises must
-    leave the table at its version.
+    Without `columns` the case starts without a table. `source` is a query; its rows are the
+    temporary view {s}. The last statement is the one that returns `returns` or raises `raises`, an
+    error condition; a statement that raises must leave the table at its version.
     """
 
     name: str
@@ -92,7 +111,9 @@ class Case:
             return
         partitions = f" PARTITIONED BY ({self.partitioned_by})" if self.partitioned_by else ""
         properties = f" TBLPROPERTIES ({self.properties})" if self.properties else ""
-        spark.sql(f"CREATE TABLE {place.table} ({self.columns}) USING indextables{partitions}{properties}")
+        spark.sql(
+            f"CREATE TABLE {place.table} ({self.columns}) USING indextables{partitions}{properties}"
+        )
         if self.rows:
             spark.sql(f"INSERT INTO {place.table} VALUES {self.rows}")
 
@@ -114,7 +135,9 @@ class Case:
             assert hidden not in message, message
         for words in self.says:
             assert place.fill(words) in message, message
-        assert _version(place) == before, f"the statement raised an error and the table is at version {_version(place)}"
+        assert _version(place) == before, (
+            f"the statement raised an error and the table is at version {_version(place)}"
+        )
 
 
 def _check(what: str, returned: Rows, expected: Rows) -> None:
@@ -122,15 +145,25 @@ def _check(what: str, returned: Rows, expected: Rows) -> None:
 
 
 def _version(place: Place) -> int | None:
-    return Table.open(place.path).version if (Path(place.path) / "_transaction_log").exists() else None
+    return (
+        Table.open(place.path).version if (Path(place.path) / "_transaction_log").exists() else None
+    )
 
 
 def _do(spark: SparkSession, place: Place, statement: str | Call) -> Any:
-    return spark.sql(place.fill(statement)) if isinstance(statement, str) else statement(spark, place)
+    return (
+        spark.sql(place.fill(statement)) if isinstance(statement, str) else statement(spark, place)
+    )
 
 
 def _rows(result: Any) -> Rows:
-    return _sorted(result.collect() if isinstance(result, DataFrame) else result if isinstance(result, list) else [])
+    return _sorted(
+        result.collect()
+        if isinstance(result, DataFrame)
+        else result
+        if isinstance(result, list)
+        else []
+    )
 
 
 def _sorted(rows: Any) -> Rows:

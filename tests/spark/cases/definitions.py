@@ -1,4 +1,6 @@
-"""CREATE, REPLACE, DROP, TBLPROPERTIES, SHOW and DESCRIBE, and what is refused when a table is made."""
+"""CREATE, REPLACE, DROP, TBLPROPERTIES, SHOW and DESCRIBE, and what is refused when a table is
+made.
+"""
 
 from __future__ import annotations
 
@@ -349,7 +351,12 @@ DEFINITIONS = [
         raises="TABLE_OR_VIEW_NOT_FOUND",
         only="name",
     ),
-    Case("a table that does not exist is dropped with IF EXISTS", "DROP TABLE IF EXISTS {t}", columns="", only="name"),
+    Case(
+        "a table that does not exist is dropped with IF EXISTS",
+        "DROP TABLE IF EXISTS {t}",
+        columns="",
+        only="name",
+    ),
     Case(
         "a table like another",
         [

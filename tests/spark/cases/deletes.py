@@ -17,10 +17,17 @@ DELETES = [
         quick=True,
     ),
     Case(
-        "a delete without a condition removes all rows", "DELETE FROM {t}", rows=THREE, returns=[(3, 0, 3, 0)], then=[]
+        "a delete without a condition removes all rows",
+        "DELETE FROM {t}",
+        rows=THREE,
+        returns=[(3, 0, 3, 0)],
+        then=[],
     ),
     Case(
-        "a delete from an empty table removes nothing", "DELETE FROM {t} WHERE k = 1", returns=[(0, 0, 0, 0)], then=[]
+        "a delete from an empty table removes nothing",
+        "DELETE FROM {t} WHERE k = 1",
+        returns=[(0, 0, 0, 0)],
+        then=[],
     ),
     Case(
         "a delete that matches nothing removes nothing",
@@ -219,6 +226,9 @@ DELETES = [
         ["DELETE FROM {t} WHERE k = 1", "INSERT INTO {t} VALUES (1, 'new')"],
         rows=THREE,
         then=[(1, "new"), (2, "b"), (3, "c")],
-        checks={"SELECT count(*) FROM {t} WHERE k = 1": [(1,)], "SELECT min(k), max(v) FROM {t}": [(1, "new")]},
+        checks={
+            "SELECT count(*) FROM {t} WHERE k = 1": [(1,)],
+            "SELECT min(k), max(v) FROM {t}": [(1, "new")],
+        },
     ),
 ]

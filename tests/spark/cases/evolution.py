@@ -19,7 +19,9 @@ def merge_schema_of_another_type(spark: SparkSession, place: Place) -> None:
 
 def overwrite_schema(spark: SparkSession, place: Place) -> None:
     rows = spark.createDataFrame([(True, 9)], "flag BOOLEAN, n BIGINT")
-    rows.write.format("indextables").mode("overwrite").option("overwriteSchema", "true").save(place.path)
+    rows.write.format("indextables").mode("overwrite").option("overwriteSchema", "true").save(
+        place.path
+    )
 
 
 def overwrite_without_permission(spark: SparkSession, place: Place) -> None:
@@ -69,10 +71,16 @@ EVOLUTION = [
     ),
     Case(
         "an added column is null in the rows before it",
-        ["ALTER TABLE {t} ADD COLUMNS (n INT, w STRING COMMENT 'why')", "INSERT INTO {t} VALUES (3, 'c', 30, 'x')"],
+        [
+            "ALTER TABLE {t} ADD COLUMNS (n INT, w STRING COMMENT 'why')",
+            "INSERT INTO {t} VALUES (3, 'c', 30, 'x')",
+        ],
         rows=TWO,
         then=[(1, "a", None, None), (2, "b", None, None), (3, "c", 30, "x")],
-        checks={"SELECT k FROM {t} WHERE n IS NULL": [(1,), (2,)], "SELECT k FROM {t} WHERE n > 1": [(3,)]},
+        checks={
+            "SELECT k FROM {t} WHERE n IS NULL": [(1,), (2,)],
+            "SELECT k FROM {t} WHERE n > 1": [(3,)],
+        },
         quick=True,
     ),
     Case(
@@ -106,7 +114,10 @@ EVOLUTION = [
     ),
     Case(
         "a column inside a struct is added",
-        ["ALTER TABLE {t} ADD COLUMN s.c INT", "INSERT INTO {t} VALUES (2, named_struct('a', 2, 'c', 3))"],
+        [
+            "ALTER TABLE {t} ADD COLUMN s.c INT",
+            "INSERT INTO {t} VALUES (2, named_struct('a', 2, 'c', 3))",
+        ],
         columns="k INT, s STRUCT<a: INT>",
         rows="(1, named_struct('a', 1))",
         then=[(1, (1, None)), (2, (2, 3))],
@@ -120,7 +131,10 @@ EVOLUTION = [
         ],
         rows=TWO,
         then=[(1, "A"), (2, "b"), (3, "new")],
-        checks={"SELECT v FROM {t} VERSION AS OF 1": [("a",), ("b",)], "SELECT k FROM {t} WHERE w = 'b'": [(2,)]},
+        checks={
+            "SELECT v FROM {t} VERSION AS OF 1": [("a",), ("b",)],
+            "SELECT k FROM {t} WHERE w = 'b'": [(2,)],
+        },
         quick=True,
     ),
     Case(
@@ -146,7 +160,11 @@ EVOLUTION = [
     ),
     Case(
         "a dropped column comes back without its values",
-        ["ALTER TABLE {t} DROP COLUMN v", "ALTER TABLE {t} ADD COLUMN v INT", "INSERT INTO {t} VALUES (3, 33)"],
+        [
+            "ALTER TABLE {t} DROP COLUMN v",
+            "ALTER TABLE {t} ADD COLUMN v INT",
+            "INSERT INTO {t} VALUES (3, 33)",
+        ],
         rows=TWO,
         then=[(1, None), (2, None), (3, 33)],
         checks={"SELECT k FROM {t} WHERE v IS NULL": [(1,), (2,)]},
@@ -214,7 +232,11 @@ EVOLUTION = [
         rows=TWO,
         checks={
             "SELECT count(*) FROM {t}": [(2,)],
-            "DESCRIBE {t} v": [("col_name", "v"), ("data_type", "string"), ("comment", "the value")],
+            "DESCRIBE {t} v": [
+                ("col_name", "v"),
+                ("data_type", "string"),
+                ("comment", "the value"),
+            ],
         },
     ),
     Case(
@@ -236,7 +258,11 @@ EVOLUTION = [
     ),
     Case(
         "an older version keeps its columns",
-        ["ALTER TABLE {t} ADD COLUMN n INT", "ALTER TABLE {t} DROP COLUMN v", "SELECT * FROM {t} VERSION AS OF 1"],
+        [
+            "ALTER TABLE {t} ADD COLUMN n INT",
+            "ALTER TABLE {t} DROP COLUMN v",
+            "SELECT * FROM {t} VERSION AS OF 1",
+        ],
         rows=TWO,
         returns=[(1, "a"), (2, "b")],
         then=[(1, None), (2, None)],

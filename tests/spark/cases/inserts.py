@@ -31,7 +31,9 @@ def insert_by_position(spark: SparkSession, place: Place) -> None:
 
 
 def overwrite_where(spark: SparkSession, place: Place) -> None:
-    spark.createDataFrame([(9, "x")], "k INT, p STRING").writeTo(place.table).overwrite(f.col("p") == "x")
+    spark.createDataFrame([(9, "x")], "k INT, p STRING").writeTo(place.table).overwrite(
+        f.col("p") == "x"
+    )
 
 
 def overwrite_partitions(spark: SparkSession, place: Place) -> None:
@@ -40,27 +42,39 @@ def overwrite_partitions(spark: SparkSession, place: Place) -> None:
 
 def replace_where(spark: SparkSession, place: Place) -> None:
     rows = spark.createDataFrame([(7, "x")], "k INT, p STRING")
-    rows.write.format("indextables").mode("overwrite").option("replaceWhere", "p = 'x'").save(place.path)
+    rows.write.format("indextables").mode("overwrite").option("replaceWhere", "p = 'x'").save(
+        place.path
+    )
 
 
 def replace_where_outside(spark: SparkSession, place: Place) -> None:
     rows = spark.createDataFrame([(7, "y")], "k INT, p STRING")
-    rows.write.format("indextables").mode("overwrite").option("replaceWhere", "p = 'x'").save(place.path)
+    rows.write.format("indextables").mode("overwrite").option("replaceWhere", "p = 'x'").save(
+        place.path
+    )
 
 
 def dynamic_save(spark: SparkSession, place: Place) -> None:
     rows = spark.createDataFrame([(7, "x")], "k INT, p STRING")
-    rows.write.format("indextables").mode("overwrite").option("partitionOverwriteMode", "dynamic").save(place.path)
+    rows.write.format("indextables").mode("overwrite").option(
+        "partitionOverwriteMode", "dynamic"
+    ).save(place.path)
 
 
 def dynamic_save_as_table(spark: SparkSession, place: Place) -> None:
     rows = spark.createDataFrame([(7, "x")], "k INT, p STRING")
-    writer = rows.write.format("indextables").mode("overwrite").option("partitionOverwriteMode", "dynamic")
+    writer = (
+        rows.write.format("indextables")
+        .mode("overwrite")
+        .option("partitionOverwriteMode", "dynamic")
+    )
     writer.partitionBy("p").saveAsTable(place.table)
 
 
 def save_too_few(spark: SparkSession, place: Place) -> None:
-    spark.createDataFrame([(9,)], "k INT").write.format("indextables").mode("append").save(place.path)
+    spark.createDataFrame([(9,)], "k INT").write.format("indextables").mode("append").save(
+        place.path
+    )
 
 
 def save_too_many(spark: SparkSession, place: Place) -> None:
@@ -91,9 +105,15 @@ INSERTS = [
         quick=True,
     ),
     Case(
-        "an insert by name without a column leaves it null", "INSERT INTO {t} BY NAME SELECT 1 AS k", then=[(1, None)]
+        "an insert by name without a column leaves it null",
+        "INSERT INTO {t} BY NAME SELECT 1 AS k",
+        then=[(1, None)],
     ),
-    Case("an insert by name ignores case", "INSERT INTO {t} BY NAME SELECT 'a' AS V, 1 AS K", then=[(1, "a")]),
+    Case(
+        "an insert by name ignores case",
+        "INSERT INTO {t} BY NAME SELECT 'a' AS V, 1 AS K",
+        then=[(1, "a")],
+    ),
     Case(
         "an insert by name of a column that the table lacks",
         "INSERT INTO {t} BY NAME SELECT 1 AS k, 'a' AS v, 2 AS extra",
@@ -101,8 +121,14 @@ INSERTS = [
         says=("extra",),
         then=[],
     ),
-    Case("an insert with a list of columns", "INSERT INTO {t} (v, k) VALUES ('a', 1)", then=[(1, "a")]),
-    Case("an insert with a list of some columns", "INSERT INTO {t} (k) VALUES (1)", then=[(1, None)]),
+    Case(
+        "an insert with a list of columns",
+        "INSERT INTO {t} (v, k) VALUES ('a', 1)",
+        then=[(1, "a")],
+    ),
+    Case(
+        "an insert with a list of some columns", "INSERT INTO {t} (k) VALUES (1)", then=[(1, None)]
+    ),
     Case(
         "an insert with an unknown column in its list",
         "INSERT INTO {t} (k, nothing) VALUES (1, 2)",
@@ -163,9 +189,16 @@ INSERTS = [
         rows="(1, 'a')",
         then=[(1, "a"), (11, "a")],
     ),
-    Case("an insert of no rows", "INSERT INTO {t} SELECT * FROM {t} WHERE false", rows="(1, 'a')", then=[(1, "a")]),
     Case(
-        "an insert after WITH", "WITH c AS (SELECT 5 AS k, 'w' AS v) INSERT INTO {t} SELECT * FROM c", then=[(5, "w")]
+        "an insert of no rows",
+        "INSERT INTO {t} SELECT * FROM {t} WHERE false",
+        rows="(1, 'a')",
+        then=[(1, "a")],
+    ),
+    Case(
+        "an insert after WITH",
+        "WITH c AS (SELECT 5 AS k, 'w' AS v) INSERT INTO {t} SELECT * FROM c",
+        then=[(5, "w")],
     ),
     Case(
         "an insert into one partition",
@@ -204,7 +237,10 @@ INSERTS = [
         then=[(1, "a")],
     ),
     Case(
-        "an overwrite by name", "INSERT OVERWRITE {t} BY NAME SELECT 'n' AS v, 9 AS k", rows="(1, 'a')", then=[(9, "n")]
+        "an overwrite by name",
+        "INSERT OVERWRITE {t} BY NAME SELECT 'n' AS v, 9 AS k",
+        rows="(1, 'a')",
+        then=[(9, "n")],
     ),
     Case(
         "an overwrite of one partition",
@@ -250,12 +286,26 @@ INSERTS = [
         rows=PARTS,
         then=[(3, "y"), (9, "x")],
     ),
-    Case("a frame is appended by path", save, rows="(1, 'a')", then=[(1, "a"), (9, "saved")], quick=True),
     Case(
-        "a frame in another order is appended by name", save_other_order, rows="(1, 'a')", then=[(1, "a"), (9, "saved")]
+        "a frame is appended by path",
+        save,
+        rows="(1, 'a')",
+        then=[(1, "a"), (9, "saved")],
+        quick=True,
+    ),
+    Case(
+        "a frame in another order is appended by name",
+        save_other_order,
+        rows="(1, 'a')",
+        then=[(1, "a"), (9, "saved")],
     ),
     Case("writeTo appends by name", append_by_name, rows="(1, 'a')", then=[(1, "a"), (9, "new")]),
-    Case("insertInto appends by position", insert_by_position, rows="(1, 'a')", then=[(1, "a"), (9, "new")]),
+    Case(
+        "insertInto appends by position",
+        insert_by_position,
+        rows="(1, 'a')",
+        then=[(1, "a"), (9, "new")],
+    ),
     Case(
         "writeTo overwrites what a condition matches",
         overwrite_where,
@@ -306,7 +356,12 @@ INSERTS = [
         rows=PARTS,
         then=[(3, "y"), (7, "x")],
     ),
-    Case("a frame without a column leaves it null", save_too_few, rows="(1, 'a')", then=[(1, "a"), (9, None)]),
+    Case(
+        "a frame without a column leaves it null",
+        save_too_few,
+        rows="(1, 'a')",
+        then=[(1, "a"), (9, None)],
+    ),
     Case(
         "a frame with a column that the table lacks",
         save_too_many,

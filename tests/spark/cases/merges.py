@@ -11,7 +11,8 @@ START = "MERGE INTO {t} t USING {s} s ON t.k = s.k "
 MERGES = [
     Case(
         "a merge updates what matches and inserts the rest",
-        START + "WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT (k, v) VALUES (s.k, s.v)",
+        START
+        + "WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT (k, v) VALUES (s.k, s.v)",
         rows=TARGET,
         source=SOURCE,
         returns=[(3, 2, 0, 1)],
@@ -51,7 +52,8 @@ MERGES = [
     ),
     Case(
         "a merge takes the first clause whose condition holds",
-        START + "WHEN MATCHED AND s.v = 'B' THEN DELETE WHEN MATCHED AND t.v IS NULL THEN UPDATE SET v = 'was null' "
+        START
+        + "WHEN MATCHED AND s.v = 'B' THEN DELETE WHEN MATCHED AND t.v IS NULL THEN UPDATE SET v = 'was null' "
         "WHEN MATCHED THEN UPDATE SET v = 'last' WHEN NOT MATCHED AND s.k > 10 THEN INSERT * "
         "WHEN NOT MATCHED THEN INSERT (k, v) VALUES (s.k, 'other')",
         rows="(1, 'a'), (2, 'b'), (3, NULL), (5, 'e')",
@@ -62,7 +64,8 @@ MERGES = [
     ),
     Case(
         "a row that no clause takes stays as it is",
-        START + "WHEN MATCHED AND s.v = 'Z' THEN DELETE WHEN NOT MATCHED AND s.v = 'Z' THEN INSERT *",
+        START
+        + "WHEN MATCHED AND s.v = 'Z' THEN DELETE WHEN NOT MATCHED AND s.v = 'Z' THEN INSERT *",
         rows=TARGET,
         source=SOURCE,
         returns=[(0, 0, 0, 0)],
@@ -263,7 +266,10 @@ MERGES = [
         rows="(1, 'x'), (2, 'x'), (3, 'y')",
         source="SELECT * FROM VALUES (1, 'y'), (9, 'z') AS (k, p)",
         then=[(1, "y"), (2, "x"), (3, "y"), (9, "z")],
-        checks={"SELECT k FROM {t} WHERE p = 'y'": [(1,), (3,)], "SELECT k FROM {t} WHERE p = 'z'": [(9,)]},
+        checks={
+            "SELECT k FROM {t} WHERE p = 'y'": [(1,), (3,)],
+            "SELECT k FROM {t} WHERE p = 'z'": [(9,)],
+        },
     ),
     Case(
         "a merge on key and partition column",

@@ -24,7 +24,12 @@ UPDATES = [
         returns=[(3, 3, 0, 0)],
         then=[(1, "z"), (2, "z"), (3, "z")],
     ),
-    Case("an update of an empty table changes nothing", "UPDATE {t} SET v = 'z'", returns=[(0, 0, 0, 0)], then=[]),
+    Case(
+        "an update of an empty table changes nothing",
+        "UPDATE {t} SET v = 'z'",
+        returns=[(0, 0, 0, 0)],
+        then=[],
+    ),
     Case(
         "an update that matches nothing changes nothing",
         "UPDATE {t} SET v = 'z' WHERE k = 9",
@@ -59,7 +64,10 @@ UPDATES = [
         then=[(1, "a!"), (2, "b!"), (3, None)],
     ),
     Case(
-        "an update sets null", "UPDATE {t} SET v = NULL WHERE k = 1", rows=THREE, then=[(1, None), (2, "b"), (3, None)]
+        "an update sets null",
+        "UPDATE {t} SET v = NULL WHERE k = 1",
+        rows=THREE,
+        then=[(1, None), (2, "b"), (3, None)],
     ),
     Case(
         "an update sets with CASE",
@@ -74,7 +82,10 @@ UPDATES = [
         partitioned_by="p",
         rows="(1, 'x'), (2, 'x'), (3, 'y')",
         then=[(1, "z"), (2, "x"), (3, "y")],
-        checks={"SELECT k FROM {t} WHERE p = 'z'": [(1,)], "SELECT k FROM {t} WHERE p = 'x'": [(2,)]},
+        checks={
+            "SELECT k FROM {t} WHERE p = 'z'": [(1,)],
+            "SELECT k FROM {t} WHERE p = 'x'": [(2,)],
+        },
         quick=True,
     ),
     Case(

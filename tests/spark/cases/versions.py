@@ -16,7 +16,11 @@ def version_option_by_name(spark: SparkSession, place: Place) -> DataFrame:
 
 
 def two_options(spark: SparkSession, place: Place) -> DataFrame:
-    read = spark.read.format("indextables").option("versionAsOf", 1).option("timestampAsOf", "2999-01-01")
+    read = (
+        spark.read.format("indextables")
+        .option("versionAsOf", 1)
+        .option("timestampAsOf", "2999-01-01")
+    )
     return read.load(place.path)
 
 
@@ -53,7 +57,12 @@ VERSIONS = [
         returns=[(1, "a"), (2, "b")],
         only="name",
     ),
-    Case("the version before the first row is empty", "SELECT * FROM {t} VERSION AS OF 0", rows=ROWS, returns=[]),
+    Case(
+        "the version before the first row is empty",
+        "SELECT * FROM {t} VERSION AS OF 0",
+        rows=ROWS,
+        returns=[],
+    ),
     Case(
         "a version that does not exist",
         "SELECT * FROM {t} VERSION AS OF 99",
@@ -87,11 +96,27 @@ VERSIONS = [
         only="name",
         returns=[(1, "a"), (2, "b")],
     ),
-    Case("the option versionAsOf by path", [MORE, version_option], rows=ROWS, returns=[(1, "a"), (2, "b")]),
-    Case("the option versionAsOf by name", [MORE, version_option_by_name], rows=ROWS, returns=[(1, "a"), (2, "b")]),
-    Case("a version and a time together", two_options, rows=ROWS, raises="PYTHON_DATA_SOURCE_ERROR"),
     Case(
-        "a version that is not a number", wrong_version, rows=ROWS, raises="PYTHON_DATA_SOURCE_ERROR", says=("first",)
+        "the option versionAsOf by path",
+        [MORE, version_option],
+        rows=ROWS,
+        returns=[(1, "a"), (2, "b")],
+    ),
+    Case(
+        "the option versionAsOf by name",
+        [MORE, version_option_by_name],
+        rows=ROWS,
+        returns=[(1, "a"), (2, "b")],
+    ),
+    Case(
+        "a version and a time together", two_options, rows=ROWS, raises="PYTHON_DATA_SOURCE_ERROR"
+    ),
+    Case(
+        "a version that is not a number",
+        wrong_version,
+        rows=ROWS,
+        raises="PYTHON_DATA_SOURCE_ERROR",
+        says=("first",),
     ),
     Case(
         "two versions of a table are joined",
@@ -99,7 +124,12 @@ VERSIONS = [
         rows=ROWS,
         returns=[(3,)],
     ),
-    Case("a frame stays at the version it was made at", pinned, rows=ROWS, returns=[(1, "a"), (2, "b")]),
+    Case(
+        "a frame stays at the version it was made at",
+        pinned,
+        rows=ROWS,
+        returns=[(1, "a"), (2, "b")],
+    ),
     Case(
         "an older version is searched",
         ["DELETE FROM {t}", "SELECT k FROM {t} VERSION AS OF 1 WHERE v TEXTSEARCH 'b'"],
@@ -123,7 +153,12 @@ VERSIONS = [
     ),
     Case(
         "a restored table goes on",
-        ["DELETE FROM {t}", "RESTORE TABLE {t} TO VERSION AS OF 1", MORE, "DELETE FROM {t} WHERE k = 1"],
+        [
+            "DELETE FROM {t}",
+            "RESTORE TABLE {t} TO VERSION AS OF 1",
+            MORE,
+            "DELETE FROM {t} WHERE k = 1",
+        ],
         rows=ROWS,
         then=[(2, "b"), (3, "c")],
     ),
@@ -150,14 +185,22 @@ VERSIONS = [
     ),
     Case(
         "the history names what was done",
-        ["DELETE FROM {t} WHERE k = 1", "UPDATE {t} SET v = 'x'", "RESTORE TABLE {t} TO VERSION AS OF 1", operations],
+        [
+            "DELETE FROM {t} WHERE k = 1",
+            "UPDATE {t} SET v = 'x'",
+            "RESTORE TABLE {t} TO VERSION AS OF 1",
+            operations,
+        ],
         rows=ROWS,
         returns=[("RESTORE",), ("UPDATE",), ("DELETE",), ("WRITE",), ("CREATE",)],
         quick=True,
     ),
     Case(
         "the history with a limit",
-        ["DESCRIBE HISTORY {t} LIMIT 1", lambda s, p: [(s.sql(p.fill("DESCRIBE HISTORY {t} LIMIT 1")).count(),)]],
+        [
+            "DESCRIBE HISTORY {t} LIMIT 1",
+            lambda s, p: [(s.sql(p.fill("DESCRIBE HISTORY {t} LIMIT 1")).count(),)],
+        ],
         rows=ROWS,
         returns=[(1,)],
     ),
@@ -218,7 +261,10 @@ VERSIONS = [
     ),
     Case(
         "an update in the changes",
-        ["UPDATE {t} SET v = 'z' WHERE k = 2", "SELECT k, v, _change_type FROM table_changes_by_path('{path}', 2)"],
+        [
+            "UPDATE {t} SET v = 'z' WHERE k = 2",
+            "SELECT k, v, _change_type FROM table_changes_by_path('{path}', 2)",
+        ],
         rows=ROWS,
         returns=[(2, "b", "update_preimage"), (2, "z", "update_postimage")],
     ),

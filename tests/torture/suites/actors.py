@@ -1,4 +1,6 @@
-"""Processes at work on one table that are killed and stopped at any call; afterwards the rows are the serial history."""
+"""Processes at work on one table that are killed and stopped at any call; afterwards the rows are
+the serial history.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ CLEANERS = ("purge", "truncate")
 
 
 class Actors:
-    """A crowd in most rounds; in others writers sleep while many commit and clean, or while the table is made anew."""
+    """A crowd in most rounds; in others writers sleep while many commit and clean, or while the
+    table is made anew.
+    """
 
     name = "actors"
     quick = (1, 3, 4)
@@ -71,7 +75,9 @@ class Actors:
         tally = Tally()
         tally.count(f"rounds on {kind}")
         with fresh_folder() as folder, place_of(kind) as place:
-            act: Callable[..., None] = sleepers if seed % 3 == 0 else recreation if seed % 7 == 4 else crowd
+            act: Callable[..., None] = (
+                sleepers if seed % 3 == 0 else recreation if seed % 7 == 4 else crowd
+            )
             act(place, folder, rng, tally, seed=seed, deadline=deadline)
         return tally
 
@@ -79,7 +85,10 @@ class Actors:
 def made(place: StorePlace, rng: random.Random, **settings: Any) -> Table:
     """The table, with a few batches in it."""
     partitioned = rng.random() < 0.3
-    ways = {"checkpoint.interval": rng.choice([2, 3, 5, 10]), "delete.mode": rng.choice(["auto", "vector", "rewrite"])}
+    ways = {
+        "checkpoint.interval": rng.choice([2, 3, 5, 10]),
+        "delete.mode": rng.choice(["auto", "vector", "rewrite"]),
+    }
     options = {**TEXT, **RETENTION, **place.options, **ways, **settings}
     columns = ["level"] if partitioned else []
     table = Table.create(place.url, schema=SCHEMA, partition_columns=columns, options=options)
@@ -88,8 +97,12 @@ def made(place: StorePlace, rng: random.Random, **settings: Any) -> Table:
     return table
 
 
-def crowd(place: StorePlace, folder: Path, rng: random.Random, tally: Tally, *, seed: int, deadline: float) -> None:
-    """Everybody at once; whoever dies is followed by another, whoever is stopped wakes up after a while."""
+def crowd(
+    place: StorePlace, folder: Path, rng: random.Random, tally: Tally, *, seed: int, deadline: float
+) -> None:
+    """Everybody at once; whoever dies is followed by another, whoever is stopped wakes up after a
+    while.
+    """
     made(place, rng)
     lively = max(deadline - time.monotonic() - 5, 3)
     end = time.monotonic() + lively
@@ -113,15 +126,33 @@ def crowd(place: StorePlace, folder: Path, rng: random.Random, tally: Tally, *, 
         tally.count("kills from outside", stage.kills)
         tally.count("wakings", stage.wakings)
     if late:
-        tally.violation("bounds", f"{len(late)} actors had not ended a minute after their time", seed=seed)
+        tally.violation(
+            "bounds", f"{len(late)} actors had not ended a minute after their time", seed=seed
+        )
     settle(place, folder, tally, seed=seed)
 
 
-VICTIMS = ("write", "delete", "replace", "merge", "write_once", "restore", "update", "upsert", "expire", "alter", "tag")
+VICTIMS = (
+    "write",
+    "delete",
+    "replace",
+    "merge",
+    "write_once",
+    "restore",
+    "update",
+    "upsert",
+    "expire",
+    "alter",
+    "tag",
+)
 
 
-def sleepers(place: StorePlace, folder: Path, rng: random.Random, tally: Tally, *, seed: int, deadline: float) -> None:
-    """Writers are stopped right around their commit, others commit very often, clean up, and the sleepers wake."""
+def sleepers(
+    place: StorePlace, folder: Path, rng: random.Random, tally: Tally, *, seed: int, deadline: float
+) -> None:
+    """Writers are stopped right around their commit, others commit very often, clean up, and the
+    sleepers wake.
+    """
     made(place, rng)
     remembered = 0 if deadline - time.monotonic() > 40 else 40
     flood = rng.choice([2, (remembered or 1000) + 5])
@@ -143,19 +174,25 @@ def sleepers(place: StorePlace, folder: Path, rng: random.Random, tally: Tally, 
         late = stage.finish(60)
         tally.count("wakings", stage.wakings)
     if late:
-        tally.violation("bounds", f"{len(late)} actors had not ended a minute after their time", seed=seed)
+        tally.violation(
+            "bounds", f"{len(late)} actors had not ended a minute after their time", seed=seed
+        )
     settle(place, folder, tally, seed=seed, writable=not newer)
 
 
 def recreation(
     place: StorePlace, folder: Path, rng: random.Random, tally: Tally, *, seed: int, deadline: float
 ) -> None:
-    """The table is removed and made anew, with rows that say so, under writers that know the old one or are asleep."""
+    """The table is removed and made anew, with rows that say so, under writers that know the old
+    one or are asleep.
+    """
     made(place, rng)
     store = place.open()
     other = data(OTHER)
     with Stage(place, OPTIONS, seed=seed, folder=folder) as stage:
-        asleep = [(role, rng.choice(["offered", "created", "opened"])) for role in rng.sample(VICTIMS, 2)]
+        asleep = [
+            (role, rng.choice(["offered", "created", "opened"])) for role in rng.sample(VICTIMS, 2)
+        ]
         asleep += [(rng.choice(["checkpoint", "compact", "write"]), "checkpointing")]
         asleep += [(rng.choice(["truncate", "purge"]), "cleaning")]
         for role, point in asleep:
@@ -170,7 +207,9 @@ def recreation(
         else:
             store.delete([info.path for info in store.list()])
         columns = rng.choice([[], ["level"]])
-        Table.create(place.url, schema=SCHEMA, partition_columns=columns, options={**TEXT, **place.options})
+        Table.create(
+            place.url, schema=SCHEMA, partition_columns=columns, options={**TEXT, **place.options}
+        )
         fresh = Table.open(place.url, options={**place.options, **OPTIONS})
         for _ in range(rng.choice([0, 1, held.version, held.version + 3])):
             fresh.append(other.slice(0, 1))
@@ -179,7 +218,9 @@ def recreation(
             _refused_through(verb, act, tally, seed)
         late = stage.finish(60)
     if late:
-        tally.violation("bounds", f"{len(late)} actors had not ended a minute after their time", seed=seed)
+        tally.violation(
+            "bounds", f"{len(late)} actors had not ended a minute after their time", seed=seed
+        )
     _only_new(place, expected, tally, seed=seed)
 
 
@@ -220,7 +261,9 @@ def _only_new(place: StorePlace, expected: int, tally: Tally, *, seed: int) -> N
             what = f"{len(found)} rows, of {expected} that are its own; {sorted(set(found) - {OTHER})[:9]} are not"
             tally.violation("wrong", f"the new table has {what}", seed=seed)
         if table.metadata.description is not None:
-            tally.violation("wrong", "the metadata of the new table was changed through the old one", seed=seed)
+            tally.violation(
+                "wrong", "the metadata of the new table was changed through the old one", seed=seed
+            )
         findings = verify_table(place.url, full=True, options=options).findings
         if findings:
             tally.violation("wrong", f"verify finds {findings[:3]}", seed=seed)
@@ -265,7 +308,9 @@ def settle(
     allowed = CLEAR | expected | (set() if writable else {"unsupported"})
     allowed |= {f"checkpoint_write: {kind}" for kind in allowed}
     for error in set(told.errors) - allowed:
-        tally.violation("error", f"{told.errors[error]} times {error}: {told.messages[error]}", seed=seed)
+        tally.violation(
+            "error", f"{told.errors[error]} times {error}: {told.messages[error]}", seed=seed
+        )
     options = {**place.options, **OPTIONS}
     try:
         newest = _compared(place, told, tally, seed=seed)
@@ -277,10 +322,14 @@ def settle(
         table.truncate_time_travel()
         _compared(place, told, tally, seed=seed, newest=newest)
     except IndexTablesError as error:
-        tally.violation("lost", f"the table cannot be used any more: {error}", seed=seed, refused=_refused(told))
+        tally.violation(
+            "lost", f"the table cannot be used any more: {error}", seed=seed, refused=_refused(told)
+        )
 
 
-def _compared(place: StorePlace, told: history.Told, tally: Tally, *, seed: int, newest: int | None = None) -> int:
+def _compared(
+    place: StorePlace, told: history.Told, tally: Tally, *, seed: int, newest: int | None = None
+) -> int:
     """Rows and bytes; what follows the version `newest` changed no row."""
     options = {**place.options, **OPTIONS}
     table = Table.open(place.url, options=options)
@@ -295,11 +344,19 @@ def _compared(place: StorePlace, told: history.Told, tally: Tally, *, seed: int,
     tally.count("commits whose end is not known", verdict.doubts)
     tally.count("versions that readers saw", len(told.sights))
     if verdict.reasons:
-        missing = [r for r in verdict.reasons if "missing batches [" in r and "missing batches []" not in r]
+        missing = [
+            r for r in verdict.reasons if "missing batches [" in r and "missing batches []" not in r
+        ]
         kind: Kind = "lost" if missing else "wrong"
         facts = {"reasons": verdict.reasons[:5], "refused": _refused(told), "versions": last}
-        facts |= {"doubts": verdict.doubts, "untried": verdict.untried, "operations": history.told_again(told)}
-        tally.violation(kind, f"{len(verdict.reasons)} differences to the serial history", seed=seed, **facts)
+        facts |= {
+            "doubts": verdict.doubts,
+            "untried": verdict.untried,
+            "operations": history.told_again(told),
+        }
+        tally.violation(
+            kind, f"{len(verdict.reasons)} differences to the serial history", seed=seed, **facts
+        )
     findings = verify_table(place.url, full=True, options=options).findings
     if findings:
         tally.violation("wrong", f"verify finds {findings[:3]}", seed=seed, refused=_refused(told))
@@ -307,19 +364,25 @@ def _compared(place: StorePlace, told: history.Told, tally: Tally, *, seed: int,
 
 
 def _look_at_tags(table: Table, told: history.Told, tally: Tally, *, seed: int) -> None:
-    """Versions that were named are there, and become something that a reader saw; but see docs/how-to/change.md."""
+    """Versions that were named are there, and become something that a reader saw; but see
+    docs/how-to/change.md.
+    """
     found = table.tags()
     for name, version in told.tags.items():
         tally.count("tags looked at")
         if found.get(name) != version:
-            tally.violation("lost", f"tag {name} of version {version} is one of {found.get(name)}", seed=seed)
+            tally.violation(
+                "lost", f"tag {name} of version {version} is one of {found.get(name)}", seed=seed
+            )
             continue
         try:
             named = Table.open(table.path, version=name, options=table.handle.options)
             told.sights.append((version, state_of(pairs_of(named))[0]))
         except VersionNotFoundError as error:
             if "truncate" not in told.roles:
-                tally.violation("lost", f"tag {name} of version {version}: {error.message}", seed=seed)
+                tally.violation(
+                    "lost", f"tag {name} of version {version}: {error.message}", seed=seed
+                )
             tally.count("tags of versions that a truncation took at the same moment")
 
 

@@ -1,4 +1,6 @@
-"""Requests that fail and files that are damaged, then every verb of upkeep: the rows stay those that were acknowledged."""
+"""Requests that fail and files that are damaged, then every verb of upkeep: the rows stay those
+that were acknowledged.
+"""
 
 from __future__ import annotations
 
@@ -83,10 +85,22 @@ class _Round:
         tally: Tally,
         seed: int,
     ) -> None:
-        self.place, self.ground, self.storm, self.rng, self.tally, self.seed = place, ground, storm, rng, tally, seed
+        self.place, self.ground, self.storm, self.rng, self.tally, self.seed = (
+            place,
+            ground,
+            storm,
+            rng,
+            tally,
+            seed,
+        )
         written = "json" if form == "multi-part" else form
         self.options = {**place.options, **OPTIONS}
-        kept = {**TEXT, **RETENTION, "checkpoint.interval": rng.choice([2, 3, 5]), "state.format": written}
+        kept = {
+            **TEXT,
+            **RETENTION,
+            "checkpoint.interval": rng.choice([2, 3, 5]),
+            "state.format": written,
+        }
         kept["delete.mode"] = rng.choice(["auto", "vector", "rewrite"])
         kept["state.entriesPerManifest"] = rng.choice([2, 50_000])
         Table.create(place.url, schema=SCHEMA, options={**self.options, **kept})
@@ -154,7 +168,9 @@ class _Round:
         return table, found
 
     def _damage(self) -> None:
-        """Damage a file, if the table can be read without it; what is the only copy of something is given back."""
+        """Damage a file, if the table can be read without it; what is the only copy of something is
+        given back.
+        """
         CHECKPOINTS.settle(self.place.url)  # or its cleaning takes away what is about to be damaged
         done = damage(self.ground, self.rng)
         if done is None:
@@ -187,7 +203,9 @@ class _Round:
         if not self.rows:
             return self.rows
         first = self.rng.choice(sorted(self.rows))
-        self._wanted = {batch: generation for batch, generation in self.rows.items() if batch != first}
+        self._wanted = {
+            batch: generation for batch, generation in self.rows.items() if batch != first
+        }
         table.delete(where=f"id >= {first} AND id < {first + BATCH}")
         return self._wanted
 
@@ -196,7 +214,9 @@ class _Round:
             return self.rows
         first = self.rng.choice(sorted(self.rows))
         self._wanted = {**self.rows, first: self.rows[first] + 1}
-        table.overwrite(data(first, self.rows[first] + 1), where=f"id >= {first} AND id < {first + BATCH}")
+        table.overwrite(
+            data(first, self.rows[first] + 1), where=f"id >= {first} AND id < {first + BATCH}"
+        )
         return self._wanted
 
     def _update(self, table: Table) -> State:
@@ -204,7 +224,9 @@ class _Round:
             return self.rows
         first = self.rng.choice(sorted(self.rows))
         self._wanted = {**self.rows, first: self.rows[first] + 1}
-        table.update(set={"day": self.rows[first] + 1}, where=f"id >= {first} AND id < {first + BATCH}")
+        table.update(
+            set={"day": self.rows[first] + 1}, where=f"id >= {first} AND id < {first + BATCH}"
+        )
         return self._wanted
 
     def _upsert(self, table: Table) -> State:
@@ -217,7 +239,9 @@ class _Round:
 
     def _expire(self, table: Table) -> State:
         edge = self.rng.randrange(1, 12)
-        self._wanted = {batch: generation for batch, generation in self.rows.items() if age(batch) >= edge}
+        self._wanted = {
+            batch: generation for batch, generation in self.rows.items() if age(batch) >= edge
+        }
         table.expire(now=clock(edge))
         return self._wanted
 
@@ -244,8 +268,23 @@ UPKEEP: dict[str, Callable[[Table], Any]] = {
     "compact": lambda table: table.compact(),
     "checkpoint": lambda table: table.checkpoint(),
     "verify": lambda table: table.verify(full=True),
-    "describe": lambda table: (table.state(), table.history(), log_action_rows(table.handle.log, include_all=True)),
+    "describe": lambda table: (
+        table.state(),
+        table.history(),
+        log_action_rows(table.handle.log, include_all=True),
+    ),
     "dry runs": lambda table: (table.purge(dry_run=True), table.truncate_time_travel(dry_run=True)),
 }
-VERBS = ("append", "append", "append", "delete", "replace", "update", "upsert", "expire", "restore", *UPKEEP)
+VERBS = (
+    "append",
+    "append",
+    "append",
+    "delete",
+    "replace",
+    "update",
+    "upsert",
+    "expire",
+    "restore",
+    *UPKEEP,
+)
 SUITE = Faults()

@@ -1,4 +1,6 @@
-"""Changed files of every kind with right checksums, and odd queries, predicates, statements and calls: only our errors."""
+"""Changed files of every kind with right checksums, and odd queries, predicates, statements and
+calls: only our errors.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,11 @@ class Fuzz:
         found = fuzz.run(seed, max(0.0, deadline - time.monotonic()) / 60)
         tally = Tally(found.counts)
         for kind, what, facts in found.violations:
-            told = {key: value for key, value in facts.items() if key not in ("seed", "what", "violation")}
+            told = {
+                key: value
+                for key, value in facts.items()
+                if key not in ("seed", "what", "violation")
+            }
             tally.violation(cast(Kind, kind), what, seed=seed, **told)
         return tally
 

@@ -1,4 +1,6 @@
-"""A log that is written, rotated in every way, truncated, packed and followed by a process that is killed and stopped."""
+"""A log that is written, rotated in every way, truncated, packed and followed by a process that is
+killed and stopped.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ class _Log:
             self.pack,
             self.write_to_rotated,
         ]
-        self.modes = rng.choice([["create"], ["copytruncate"], ["create", "compress"], ["copytruncate", "compress"]])
+        self.modes = rng.choice(
+            [["create"], ["copytruncate"], ["create", "compress"], ["copytruncate", "compress"]]
+        )
         self.ways = by_hand if LOGROTATE is None or rng.random() < 0.6 else [self.logrotate] * 4
 
     def play(self, deadline: float) -> None:
@@ -69,7 +73,9 @@ class _Log:
         if not self.wait_for(set(range(self.written)), END_S):
             return
         while time.monotonic() < deadline:
-            act = self.rng.choice([*([self.write] * 6), *self.ways, self.truncate, self.kill, self.kill, self.stop])
+            act = self.rng.choice(
+                [*([self.write] * 6), *self.ways, self.truncate, self.kill, self.kill, self.stop]
+            )
             self.tally.count(act.__name__.replace("_", " "))
             act()
             time.sleep(self.rng.choice([0, 0, 0.02, 0.1, 0.5]))
@@ -91,14 +97,21 @@ class _Log:
         missing, twice = wanted - set(found), {n for n in found if found.count(n) > 1}
         if missing - self.doubtful:
             self.tally.violation(
-                "lost", f"lines {sorted(missing - self.doubtful)[:20]} are gone", seed=seed, report=report
+                "lost",
+                f"lines {sorted(missing - self.doubtful)[:20]} are gone",
+                seed=seed,
+                report=report,
             )
         if twice:
-            self.tally.violation("wrong", f"lines {sorted(twice)[:20]} are there twice", seed=seed, report=report)
+            self.tally.violation(
+                "wrong", f"lines {sorted(twice)[:20]} are there twice", seed=seed, report=report
+            )
         # A file of which nothing was read may be truncated unseen; everything else is reported.
         self.tally.count("rounds with a report of missing lines", "may be missing" in report)
         if self.running is not None and self.running.poll() is not None:
-            self.tally.violation("error", f"the follower ended with {self.running.poll()}", seed=seed, report=report)
+            self.tally.violation(
+                "error", f"the follower ended with {self.running.poll()}", seed=seed, report=report
+            )
         self.tally.count("lines truncated before they were read", len(missing))
 
     # What is done.
@@ -144,7 +157,9 @@ class _Log:
         rotate(self.path, self.modes, keep=999)
 
     def pack(self) -> None:
-        """Pack a rotated file that is not written to any more, as logrotate does: a new file with the old time."""
+        """Pack a rotated file that is not written to any more, as logrotate does: a new file with
+        the old time.
+        """
         plain = [path for path in self.rotated()[1:] if path.suffix != ".gz"]
         if plain:
             path = self.rng.choice(plain)
@@ -182,7 +197,9 @@ class _Log:
             "n=%{INT:n} .*",
         )
         with self.errors.open("ab") as errors:
-            self.running = subprocess.Popen([COMMAND, *map(str, words)], stdout=subprocess.DEVNULL, stderr=errors)
+            self.running = subprocess.Popen(
+                [COMMAND, *map(str, words)], stdout=subprocess.DEVNULL, stderr=errors
+            )
 
     def kill(self) -> None:
         self.end()
@@ -204,7 +221,9 @@ class _Log:
     def wait_for(self, wanted: set[int], seconds: float) -> bool:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            if wanted <= set(self.numbers()) or (self.running is not None and self.running.poll() is not None):
+            if wanted <= set(self.numbers()) or (
+                self.running is not None and self.running.poll() is not None
+            ):
                 return True
             time.sleep(0.1)
         return False
@@ -217,7 +236,10 @@ class _Log:
 
     def numbers(self) -> list[int]:
         try:
-            return [row["n"] for row in Table.open(str(self.table)).scan(columns=["n"]).read_all().to_pylist()]
+            return [
+                row["n"]
+                for row in Table.open(str(self.table)).scan(columns=["n"]).read_all().to_pylist()
+            ]
         except TableNotFoundError:
             return []
 

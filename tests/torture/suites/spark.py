@@ -1,4 +1,6 @@
-"""Spark applications that are killed, raced, made to fail, and told to read otherwise; the rows stay what was committed."""
+"""Spark applications that are killed, raced, made to fail, and told to read otherwise; the rows
+stay what was committed.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,11 @@ class Driver:
         self.folder = folder
         self.journal = folder / str(asked.setdefault("journal", "journal"))
         self.journal.unlink(missing_ok=True)
-        clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK_", "SPARK_", "PYTEST_"))}
+        clean = {
+            k: v
+            for k, v in os.environ.items()
+            if not k.startswith(("PYSPARK_", "SPARK_", "PYTEST_"))
+        }
         clean |= {"SPARK_LOCAL_DIRS": str(folder / "spark"), **QUICK_JVM}
         self.output = (folder / f"{asked['journal']}.out").open("ab")
         self.process = subprocess.Popen(
@@ -60,7 +66,9 @@ class Driver:
         """End the application and all that it started, at once."""
         for group in (*self.executors(), self.process.pid):
             try:
-                os.killpg(group, signal.SIGKILL) if group == self.process.pid else os.kill(group, signal.SIGKILL)
+                os.killpg(group, signal.SIGKILL) if group == self.process.pid else os.kill(
+                    group, signal.SIGKILL
+                )
             except ProcessLookupError:
                 continue
         self.process.wait()
@@ -84,10 +92,16 @@ class Driver:
         """What the application has noted so far."""
         if not self.journal.exists():
             return []
-        return [json.loads(line) for line in self.journal.read_text().splitlines(keepends=True) if line.endswith("\n")]
+        return [
+            json.loads(line)
+            for line in self.journal.read_text().splitlines(keepends=True)
+            if line.endswith("\n")
+        ]
 
     def wait_for(self, wanted: Callable[[list[dict[str, Any]]], bool], seconds: float) -> bool:
-        """Whether the notes come to say something before the time is over and before the application ends."""
+        """Whether the notes come to say something before the time is over and before the
+        application ends.
+        """
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             ended = self.process.poll() is not None
@@ -135,7 +149,9 @@ def fresh_folder() -> Iterator[Path]:
 class Round:
     """A round on one table."""
 
-    def __init__(self, folder: Path, seed: int, deadline: float, tally: Tally, stack: ExitStack) -> None:
+    def __init__(
+        self, folder: Path, seed: int, deadline: float, tally: Tally, stack: ExitStack
+    ) -> None:
         self.folder, self.seed, self.deadline, self.tally = folder, seed, deadline, tally
         self.rng = random.Random(seed)
         self.stack = stack
@@ -148,12 +164,19 @@ class Round:
     def driver(self, **asked: Any) -> Driver:
         """Start an application, which is gone when the round ends."""
         self.tally.count("applications started")
-        return self.stack.enter_context(Driver(self.folder, seed=self.rng.randrange(1 << 30), **asked))
+        return self.stack.enter_context(
+            Driver(self.folder, seed=self.rng.randrange(1 << 30), **asked)
+        )
 
     def rows(self, name: str = "table") -> Counter[int]:
         """The ids in a table, and how often each is there; none if there is no table."""
         try:
-            found = Table.open(str(self.folder / name)).scan(columns=["id"]).read_all()["id"].to_pylist()
+            found = (
+                Table.open(str(self.folder / name))
+                .scan(columns=["id"])
+                .read_all()["id"]
+                .to_pylist()
+            )
         except TableNotFoundError:
             return Counter()
         self.tally.count("rows accounted", len(found))
@@ -167,13 +190,23 @@ class Round:
                 return batches
         held = sorted({i // BATCH for i in found})
         certain = set.intersection(*(set(a) for a in allowed))
-        missing = sorted(b for b in certain if sum(found[i] > 0 for i in range(b * BATCH, (b + 1) * BATCH)) < BATCH)
+        missing = sorted(
+            b
+            for b in certain
+            if sum(found[i] > 0 for i in range(b * BATCH, (b + 1) * BATCH)) < BATCH
+        )
         kind: Kind = "lost" if missing else "wrong"
-        self.tally.violation(kind, what, seed=self.seed, allowed=allowed, held=held, rows=found.total(), **facts)
+        self.tally.violation(
+            kind, what, seed=self.seed, allowed=allowed, held=held, rows=found.total(), **facts
+        )
         return held
 
-    def possible(self, live: list[int], notes: list[dict[str, Any]], *, fails: bool = False) -> list[list[int]]:
-        """What a table may hold after what an application noted: an operation without an answer is there or not."""
+    def possible(
+        self, live: list[int], notes: list[dict[str, Any]], *, fails: bool = False
+    ) -> list[list[int]]:
+        """What a table may hold after what an application noted: an operation without an answer is
+        there or not.
+        """
         allowed = [live]
         for note in notes:
             op = note.get("begin") or note.get("done") or note.get("failed")
@@ -202,7 +235,9 @@ class Round:
             return
         self.tally.count("tables verified")
         if not report.healthy:
-            self.tally.violation("wrong", "verify finds damage", seed=self.seed, findings=str(report)[:1000])
+            self.tally.violation(
+                "wrong", "verify finds damage", seed=self.seed, findings=str(report)[:1000]
+            )
 
 
 def settings(play: Round) -> None:
@@ -224,7 +259,10 @@ def settings(play: Round) -> None:
         if note["compared"] != "same":
             kind: Kind = "lost" if note["compared"] == "lost" else "error"
             play.tally.violation(
-                kind, "another answer under settings", seed=play.seed, **{k: str(v) for k, v in note.items()}
+                kind,
+                "another answer under settings",
+                seed=play.seed,
+                **{k: str(v) for k, v in note.items()},
             )
     if driver.process.returncode:
         play.tally.violation("error", "the application failed", seed=play.seed, output=tail(driver))
@@ -245,16 +283,24 @@ def tail(driver: Driver) -> str:
 
 
 def killed_writers(play: Round) -> None:
-    """A driver is killed at any step of a write, a replacement, a deletion or a merge: all of it is there, or nothing."""
+    """A driver is killed at any step of a write, a replacement, a deletion or a merge: all of it is
+    there, or nothing.
+    """
     live: list[int] = []
     number = 0
     while number == 0 or play.left > 5:
         driver = play.driver(do="write", live=live, next=number)
         driver.ready()
-        wait_and_kill(play, driver, ["table/_transaction_log", "table/part=0/splits", "table/part=1/splits", "table"])
+        wait_and_kill(
+            play,
+            driver,
+            ["table/_transaction_log", "table/part=0/splits", "table/part=1/splits", "table"],
+        )
         number = max([number, *(op["batch"] + 1 for op in begun(driver.notes()))])
         allowed = play.possible(live, driver.notes())
-        live = play.judge("a driver was killed", allowed, notes=[str(n) for n in driver.notes()[-4:]])
+        live = play.judge(
+            "a driver was killed", allowed, notes=[str(n) for n in driver.notes()[-4:]]
+        )
     play.verify()
 
 
@@ -268,10 +314,14 @@ def wait_and_kill(play: Round, driver: Driver, places: list[str]) -> None:
     place = play.folder / play.rng.choice(places)
     patience = time.monotonic() + play.rng.uniform(0.5, 12)
     before = count_in(place)
-    while time.monotonic() < patience and count_in(place) == before and driver.process.poll() is None:
+    while (
+        time.monotonic() < patience and count_in(place) == before and driver.process.poll() is None
+    ):
         time.sleep(0.002)
     play.tally.count(
-        f"drivers killed at {place.relative_to(play.folder)}" if count_in(place) != before else "drivers killed"
+        f"drivers killed at {place.relative_to(play.folder)}"
+        if count_in(place) != before
+        else "drivers killed"
     )
     time.sleep(play.rng.choice([0, 0, 0.005, 0.02, 0.1, 0.5]))
     driver.kill()
@@ -305,7 +355,9 @@ def without_half_an_offset(checkpoint: Path) -> None:
 
 
 def streamed(play: Round, journal: str, *, checkpoint: str = "checkpoint") -> list[dict[str, Any]]:
-    """Let a stream come to its end undisturbed, however long it takes while something happens; what it noted."""
+    """Let a stream come to its end undisturbed, however long it takes while something happens; what
+    it noted.
+    """
     without_half_an_offset(play.folder / checkpoint)
     driver = play.driver(do="stream", finish=True, journal=journal, checkpoint=checkpoint)
     driver.ready()
@@ -329,7 +381,9 @@ def finished(play: Round, batches: int, **facts: Any) -> None:
     """Let a stream come to its end; then every row is there once."""
     failed = [str(note) for note in streamed(play, "last") if "failed" in note]
     if failed:
-        play.tally.violation("error", "a stream cannot go on", seed=play.seed, note=failed[0], **facts)
+        play.tally.violation(
+            "error", "a stream cannot go on", seed=play.seed, note=failed[0], **facts
+        )
     play.judge("a stream came to its end", [list(range(batches))], **facts)
     play.verify()
 
@@ -349,9 +403,14 @@ def killed_streams(play: Round) -> None:
 
 
 def two_queries_on_one_checkpoint(play: Round) -> None:
-    """Two applications run the same query with the same checkpoint; whatever Spark makes of it, every row is there once."""
+    """Two applications run the same query with the same checkpoint; whatever Spark makes of it,
+    every row is there once.
+    """
     make_source(play, commits=8)
-    both = [play.driver(do="stream", journal=name, seconds=play.rng.uniform(5, 15)) for name in ("one", "other")]
+    both = [
+        play.driver(do="stream", journal=name, seconds=play.rng.uniform(5, 15))
+        for name in ("one", "other")
+    ]
     for driver in both:
         driver.ready()
     for driver in both:
@@ -362,20 +421,33 @@ def two_queries_on_one_checkpoint(play: Round) -> None:
 
 
 def checkpoints_deleted_and_tables_created_anew(play: Round) -> None:
-    """A stream without its checkpoint is refused, and writes again from another; one whose source is another table fails."""
+    """A stream without its checkpoint is refused, and writes again from another; one whose source
+    is another table fails.
+    """
     make_source(play, commits=3)
     finished(play, 3)
     shutil.rmtree(play.folder / "checkpoint")
     play.tally.count("checkpoints deleted")
     notes = streamed(play, "again")
-    if not any("was made anew" in n.get("error", "") for n in notes) or play.rows().total() != 3 * BATCH:
+    if (
+        not any("was made anew" in n.get("error", "") for n in notes)
+        or play.rows().total() != 3 * BATCH
+    ):
         play.tally.violation(
-            "wrong", "a stream began again from a deleted checkpoint", seed=play.seed, notes=str(notes)
+            "wrong",
+            "a stream began again from a deleted checkpoint",
+            seed=play.seed,
+            notes=str(notes),
         )
     streamed(play, "second", checkpoint="second")
     found = play.rows()
     if sorted(found) != list(range(3 * BATCH)) or set(found.values()) != {2}:
-        play.tally.violation("lost", "a stream that began again sent not all rows", seed=play.seed, rows=found.total())
+        play.tally.violation(
+            "lost",
+            "a stream that began again sent not all rows",
+            seed=play.seed,
+            rows=found.total(),
+        )
     shutil.rmtree(play.folder / "source")
     commits = play.rng.choice([1, 3, 7])
     make_source(play, first=100, commits=commits)
@@ -383,14 +455,20 @@ def checkpoints_deleted_and_tables_created_anew(play: Round) -> None:
     notes = streamed(play, "anew", checkpoint="second")
     if not any("another table than the one" in n.get("error", "") for n in notes):
         play.tally.violation(
-            "lost", "a stream reads on in another table", seed=play.seed, notes=str(notes), commits=commits
+            "lost",
+            "a stream reads on in another table",
+            seed=play.seed,
+            notes=str(notes),
+            commits=commits,
         )
     if play.rows() != found:
         play.tally.violation("wrong", "rows of another table came", seed=play.seed)
 
 
 def failing_tasks(play: Round) -> None:
-    """Attempts fail, die with their process or are done twice because they are slow: every row is there once."""
+    """Attempts fail, die with their process or are done twice because they are slow: every row is
+    there once.
+    """
     trouble = play.rng.choice(["fails", "dies", "slow"])
     cluster = trouble == "slow" or play.rng.random() < 0.3
     driver = play.driver(
@@ -412,7 +490,10 @@ def failing_tasks(play: Round) -> None:
     allowed = play.possible([], driver.notes(), fails=True)
     play.tally.count(f"task attempts ({trouble})", count_in(play.folder / "attempts"))
     play.judge(
-        "tasks failed or were done twice", allowed, trouble=trouble, notes=[str(n)[:400] for n in driver.notes()]
+        "tasks failed or were done twice",
+        allowed,
+        trouble=trouble,
+        notes=[str(n)[:400] for n in driver.notes()],
     )
     play.verify()
 
@@ -432,7 +513,9 @@ LATER: list[tuple[str, ...]] = [
 
 
 def races(play: Round) -> None:
-    """Two applications create, overwrite and merge one table at the same moment: as if one had come after the other."""
+    """Two applications create, overwrite and merge one table at the same moment: as if one had come
+    after the other.
+    """
     create = play.rng.random() < 0.6
     verbs = play.rng.choice(RACES if create else LATER)
     live: list[int] = []
@@ -454,7 +537,9 @@ def races(play: Round) -> None:
     notes = [str(n)[:300] for d in both for n in d.notes()]
     errors = [op for op in done if op["verb"] == "error"]
     if len(errors) > 1:
-        play.tally.violation("wrong", "two applications created one table", seed=play.seed, notes=notes)
+        play.tally.violation(
+            "wrong", "two applications created one table", seed=play.seed, notes=notes
+        )
     play.judge(f"{verbs[0]} and {verbs[1]} raced", allowed, notes=notes)
     play.verify()
 

@@ -1,4 +1,6 @@
-"""Every statement as documented: forms that mean the same, the value, the columns, and a wrong form with its error."""
+"""Every statement as documented: forms that mean the same, the value, the columns, and a wrong form
+with its error.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,14 @@ from indextables.commands.caches import (
     PrewarmCache,
     WaitForPrewarmJobs,
 )
-from indextables.commands.delta import DescribeDetail, DescribeTableHistory, NotOffered, Optimize, RestoreTable, Vacuum
+from indextables.commands.delta import (
+    DescribeDetail,
+    DescribeTableHistory,
+    NotOffered,
+    Optimize,
+    RestoreTable,
+    Vacuum,
+)
 from indextables.commands.describe import (
     DescribeComponentSizes,
     DescribeDataSkipping,
@@ -74,7 +83,9 @@ STATEMENTS = (
             "MERGE SPLITS '/data/a table' /* where */ WHERE (day = '2026-01-01' AND n < 3) MAX DEST SPLITS 5 TARGET SIZE "
             "102400k ORDER BY `ts`,`a b` MAX SOURCE SPLITS PER MERGE 20 DRY RUN ; ",
         ),
-        MergeSplits(PATH, predicate("day = '2026-01-01' AND n < 3"), 100 << 20, 5, 20, True, ("ts", "a b")),
+        MergeSplits(
+            PATH, predicate("day = '2026-01-01' AND n < 3"), 100 << 20, 5, 20, True, ("ts", "a b")
+        ),
         "table_path s, status s, merged_files l, merge_groups l, original_size_bytes l, merged_size_bytes l, "
         "skipped_files l, version l, message s",
         "MERGE SPLITS '/p' TARGE SIZE 100M",
@@ -110,7 +121,10 @@ STATEMENTS = (
         "table_path s, status s, proved b, erased_rows l, erased_masked_rows l, splits_rewritten l, splits_removed l, "
         "files_deleted l, size_bytes_deleted l, retention_hours d, log_retention_hours d, dry_run b, version l, message s",
         "ERASE FROM '/p'",
-        ("expected WHERE, found the end", "Write: ERASE FROM 'path' WHERE condition [RETAIN n DAYS|HOURS] [DRY RUN]"),
+        (
+            "expected WHERE, found the end",
+            "Write: ERASE FROM 'path' WHERE condition [RETAIN n DAYS|HOURS] [DRY RUN]",
+        ),
     ),
     Documented(
         "drop_partitions",
@@ -121,7 +135,10 @@ STATEMENTS = (
         DropPartitions(PATH, predicate("month < 10")),
         "table_path s, status s, partitions_dropped l, splits_removed l, total_size_bytes l, version l, message s",
         "DROP INDEXTABLES PARTITIONS FROM '/p'",
-        ("expected WHERE, found the end", "Write: DROP INDEXTABLES PARTITIONS FROM 'path' WHERE condition"),
+        (
+            "expected WHERE, found the end",
+            "Write: DROP INDEXTABLES PARTITIONS FROM 'path' WHERE condition",
+        ),
     ),
     Documented(
         "checkpoint",
@@ -130,7 +147,10 @@ STATEMENTS = (
         "table_path s, status s, checkpoint_version l, num_actions l, num_files l, protocol_version l, "
         "is_multi_part b, num_manifests l",
         "CHECKPOINT INDEXTABLES",
-        ("expected a path in quotes or the name of a table, found the end", "Write: CHECKPOINT INDEXTABLES 'path'"),
+        (
+            "expected a path in quotes or the name of a table, found the end",
+            "Write: CHECKPOINT INDEXTABLES 'path'",
+        ),
     ),
     Documented(
         "compact",
@@ -155,7 +175,10 @@ STATEMENTS = (
     ),
     Documented(
         "expire",
-        ("EXPIRE INDEXTABLES '/data/a table' DRY RUN", "expire indextable '/data/a table' dry run;"),
+        (
+            "EXPIRE INDEXTABLES '/data/a table' DRY RUN",
+            "expire indextable '/data/a table' dry run;",
+        ),
         ExpireRows(PATH, True),
         "table_path s, status s, deleted_rows l, splits_rewritten l, splits_removed l, version l, message s",
         "EXPIRE INDEXTABLES '/p' NOW",
@@ -174,7 +197,10 @@ STATEMENTS = (
     ),
     Documented(
         "untag",
-        ("UNTAG INDEXTABLES '/data/a table' 'release-7'", "untag indextable '/data/a table' 'release-7';"),
+        (
+            "UNTAG INDEXTABLES '/data/a table' 'release-7'",
+            "untag indextable '/data/a table' 'release-7';",
+        ),
         UntagVersion(PATH, "release-7"),
         "table_path s, tag s, version l",
         "UNTAG INDEXTABLES '/p'",
@@ -194,7 +220,10 @@ STATEMENTS = (
     ),
     Documented(
         "restore",
-        ("RESTORE INDEXTABLES '/data/a table' TO VERSION 12", "restore indextable '/data/a table' to version 12;"),
+        (
+            "RESTORE INDEXTABLES '/data/a table' TO VERSION 12",
+            "restore indextable '/data/a table' to version 12;",
+        ),
         Restore(PATH, version=12),
         "table_path s, version l, restored_version l, files_added l, files_removed l",
         "RESTORE INDEXTABLES '/p' TO TIMESTAMP 'yesterday'",
@@ -210,7 +239,10 @@ STATEMENTS = (
     ),
     Documented(
         "state",
-        ("DESCRIBE INDEXTABLES STATE '/data/a table'", "describe indextable state '/data/a table';"),
+        (
+            "DESCRIBE INDEXTABLES STATE '/data/a table'",
+            "describe indextable state '/data/a table';",
+        ),
         DescribeState(PATH),
         "table_path s, format s, version l, latest_version l, num_files l, num_manifests l, num_tombstones l, "
         "tombstone_ratio d, total_bytes l, needs_compaction b, num_skipped l, protocol_version i",
@@ -255,7 +287,10 @@ STATEMENTS = (
     ),
     Documented(
         "skipped_files",
-        ("DESCRIBE INDEXTABLES SKIPPED FILES '/data/a table'", "describe indextable skipped files '/data/a table'"),
+        (
+            "DESCRIBE INDEXTABLES SKIPPED FILES '/data/a table'",
+            "describe indextable skipped files '/data/a table'",
+        ),
         DescribeSkippedFiles(PATH),
         "path s, reason s, operation s, skip_count i, skipped_at ts, retry_after ts, in_cooldown b",
         "DESCRIBE INDEXTABLES SKIPPED '/p'",
@@ -339,7 +374,10 @@ STATEMENTS = (
     ),
     Documented(
         "flush data skipping",
-        ("INVALIDATE INDEXTABLES DATA SKIPPING CACHE", "invalidate tantivy4spark data skipping cache"),
+        (
+            "INVALIDATE INDEXTABLES DATA SKIPPING CACHE",
+            "invalidate tantivy4spark data skipping cache",
+        ),
         FlushDataSkipping(caches=True),
         "status s, message s",
         "FLUSH INDEXTABLES DATA SKIPPING",
@@ -393,7 +431,10 @@ STATEMENTS = (
     ),
     Documented(
         "not offered",
-        ("BUILD INDEXTABLES COMPANION FOR DELTA 'x' AT LOCATION 'y'", "build tantivy4spark companion;"),
+        (
+            "BUILD INDEXTABLES COMPANION FOR DELTA 'x' AT LOCATION 'y'",
+            "build tantivy4spark companion;",
+        ),
         NotOffered(**NotOffered.leads["BUILD INDEXTABLES COMPANION"]),
         "message s",
         "BUILD INDEXTABLES COMPANIONS",
@@ -433,7 +474,10 @@ STATEMENTS = (
         "retention_hours l, tx_log_files_deleted l, expired_states_found l, expired_states_deleted l, "
         "manifests_deleted l, dry_run b, duration_ms l, message s, splits_with_deleted_rows l, masked_rows l",
         "VACUUM '/p' RETAIN 168",
-        ("expected DAYS or HOURS, found the end", "Write: VACUUM 'path' [RETAIN n DAYS|HOURS] [DRY RUN]"),
+        (
+            "expected DAYS or HOURS, found the end",
+            "Write: VACUUM 'path' [RETAIN n DAYS|HOURS] [DRY RUN]",
+        ),
     ),
     Documented(
         "optimize",
@@ -453,7 +497,10 @@ STATEMENTS = (
         RestoreTable(PATH, version=12),
         "table_path s, version l, restored_version l, files_added l, files_removed l",
         "RESTORE TABLE '/p' TO VERSION 12",
-        ("expected AS OF, found '12'", "Write: RESTORE TABLE 'path' TO VERSION AS OF n|TO TIMESTAMP AS OF 't'"),
+        (
+            "expected AS OF, found '12'",
+            "Write: RESTORE TABLE 'path' TO VERSION AS OF n|TO TIMESTAMP AS OF 't'",
+        ),
     ),
     Documented(
         "table_history",

@@ -42,7 +42,9 @@ def test_history_shows_what_was_committed_newest_first(path: str) -> None:
     assert [row["version"] for row in rows] == [2, 1, 0]
     assert [row["operation"] for row in rows] == ["WRITE", "WRITE", "CREATE"]
     assert all(row["is_readable"] and row["timestamp"].tzinfo is not None for row in rows)
-    assert [r["version"] for r in ran("DESCRIBE INDEXTABLES HISTORY $x LIMIT 1;", path).to_pylist()] == [2]
+    assert [
+        r["version"] for r in ran("DESCRIBE INDEXTABLES HISTORY $x LIMIT 1;", path).to_pylist()
+    ] == [2]
     assert ran("DESCRIBE INDEXTABLES HISTORY $x LIMIT 0", path).num_rows == 0
 
 
@@ -51,7 +53,11 @@ def test_skipped_files_are_shown_with_their_cooldown(path: str) -> None:
     with Table.open(path).transaction(operation="SKIP") as tx:
         tx.skip("splits/a.split", reason="cannot be read", operation="merge", cooldown_hours=2)
     (row,) = ran("DESCRIBE INDEXTABLES SKIPPED FILES $x", path).to_pylist()
-    assert (row["path"], row["reason"], row["operation"]) == ("splits/a.split", "cannot be read", "merge")
+    assert (row["path"], row["reason"], row["operation"]) == (
+        "splits/a.split",
+        "cannot be read",
+        "merge",
+    )
     assert row["skip_count"] == 1 and row["in_cooldown"]
     assert (row["retry_after"] - row["skipped_at"]).total_seconds() == 7200
     (state,) = ran("DESCRIBE INDEXTABLES STATE $x", path).to_pylist()
@@ -91,14 +97,19 @@ def test_the_environment_shows_settings_and_no_secret(monkeypatch: pytest.Monkey
     found = ran("DESCRIBE INDEXTABLES ENVIRONMENT", "", options)
     assert "geheim" not in json.dumps(found.to_pylist())
     assert set(found.column("role").to_pylist()) == {"driver"}
-    values = {(r["property_type"], r["property_name"]): r["property_value"] for r in found.to_pylist()}
+    values = {
+        (r["property_type"], r["property_name"]): r["property_value"] for r in found.to_pylist()
+    }
     assert values["setting", "aws.secretKey"] == "<hidden>"
     assert values["setting", "transaction.retry.maxAttempts"] == "7"
     assert values["default", "transaction.retry.baseDelayMs"] == "100"
     assert values["variable", "AWS_SECRET_ACCESS_KEY"] == "<hidden>"
     assert values["variable", "AWS_REGION"] == "eu-central-1"
     assert values["system", "process"] == str(os.getpid())
-    assert ("version", "indextables") in values and ("default", "transaction.retry.maxAttempts") not in values
+    assert ("version", "indextables") in values and (
+        "default",
+        "transaction.retry.maxAttempts",
+    ) not in values
 
 
 def test_names_are_resolved_by_the_session(path: str) -> None:
@@ -137,11 +148,20 @@ def test_the_log_is_told_action_by_action(path: str) -> None:
     assert first["metaData"]["metadata_format_provider"] == "indextables"
     last = {r["action_type"]: r for r in found.to_pylist() if r["version"] == 3}
     assert last.keys() == {"commitInfo", "txn", "add", "remove", "mergeskip"}
-    assert {r["log_file_path"] for r in last.values()} == {"_transaction_log/00000000000000000003.json"}
+    assert {r["log_file_path"] for r in last.values()} == {
+        "_transaction_log/00000000000000000003.json"
+    }
     assert (last["txn"]["txn_app_id"], last["txn"]["txn_version"]) == ("stream", 7)
-    assert (last["add"]["path"], last["add"]["size"], last["add"]["num_records"]) == ("splits/d.split", 5, 10)
+    assert (last["add"]["path"], last["add"]["size"], last["add"]["num_records"]) == (
+        "splits/d.split",
+        5,
+        10,
+    )
     assert last["add"]["modification_time"] == datetime(1970, 1, 1, 0, 0, 0, 1000, UTC)
-    assert last["remove"]["path"] == "splits/a.split" and last["remove"]["deletion_timestamp"] is not None
+    assert (
+        last["remove"]["path"] == "splits/a.split"
+        and last["remove"]["deletion_timestamp"] is not None
+    )
     assert (last["mergeskip"]["skip_reason"], last["mergeskip"]["skip_count"]) == ("damaged", 1)
     assert last["commitInfo"]["commit_user_metadata"] == "by hand"
 
@@ -153,11 +173,15 @@ def test_the_log_is_told_from_the_newest_checkpoint_on(path: str) -> None:
     found = ran("DESCRIBE INDEXTABLES TRANSACTION LOG $x", path).to_pylist()
     base = [r for r in found if r["is_checkpoint"]]
     assert {r["version"] for r in base} == {2} and {r["version"] for r in found} == {2, 3}
-    assert {r["path"] for r in base if r["action_type"] == "add"} == {f"splits/{n}.split" for n in "abc"}
+    assert {r["path"] for r in base if r["action_type"] == "add"} == {
+        f"splits/{n}.split" for n in "abc"
+    }
     assert {r["added_at_version"] for r in base if r["action_type"] == "add"} == {1, 2}
     assert [r["action_type"] for r in base][:2] == ["protocol", "metaData"]
     every = ran("DESCRIBE INDEXTABLES TRANSACTION LOG $x INCLUDE ALL", path).to_pylist()
-    assert {r["version"] for r in every} == {0, 1, 2, 3} and not any(r["is_checkpoint"] for r in every)
+    assert {r["version"] for r in every} == {0, 1, 2, 3} and not any(
+        r["is_checkpoint"] for r in every
+    )
 
 
 def test_a_state_stands_for_versions_that_were_cleaned_away(path: str) -> None:
@@ -173,7 +197,14 @@ def test_what_another_writer_added_to_the_log_is_shown(path: str) -> None:
     table = Table.open(path)
     lines = [
         {"commitInfo": {"timestamp": 10**15, "clusterId": "c"}},
-        {"add": {"path": "splits/z.split", "size": 1, "modificationTime": 10**18, "newField": {"a": [1]}}},
+        {
+            "add": {
+                "path": "splits/z.split",
+                "size": 1,
+                "modificationTime": 10**18,
+                "newField": {"a": [1]},
+            }
+        },
         {"newAction": {"x": 1}},
     ]
     content = "\n".join(json.dumps(line) for line in lines)
@@ -183,17 +214,29 @@ def test_what_another_writer_added_to_the_log_is_shown(path: str) -> None:
     assert json.loads(info["unknown_fields"]) == {"clusterId": "c"}
     assert json.loads(add["unknown_fields"]) == {"newField": {"a": [1]}}
     assert add["modification_time"] is None, "no calendar has that day"
-    assert (unknown["action_type"], json.loads(unknown["unknown_fields"])) == ("newAction", {"x": 1})
+    assert (unknown["action_type"], json.loads(unknown["unknown_fields"])) == (
+        "newAction",
+        {"x": 1},
+    )
 
 
 def test_a_checkpoint_is_written_and_described(path: str) -> None:
     (before,) = ran("DESCRIBE INDEXTABLES STATE $x", path).to_pylist()
-    assert (before["format"], before["version"], before["latest_version"], before["num_files"]) == ("none", None, 2, 3)
+    assert (before["format"], before["version"], before["latest_version"], before["num_files"]) == (
+        "none",
+        None,
+        2,
+        3,
+    )
     (done,) = ran("CHECKPOINT INDEXTABLES $x", path).to_pylist()
     assert (done["table_path"], done["status"], done["checkpoint_version"]) == (path, "success", 2)
     assert (done["num_files"], done["protocol_version"], done["is_multi_part"]) == (3, 4, False)
     (after,) = ran("DESCRIBE INDEXTABLES STATE $x", path).to_pylist()
-    assert (after["version"], after["num_manifests"], after["total_bytes"]) == (2, done["num_manifests"], 300)
+    assert (after["version"], after["num_manifests"], after["total_bytes"]) == (
+        2,
+        done["num_manifests"],
+        300,
+    )
     assert not after["needs_compaction"] and after["protocol_version"] == 4
     (again,) = ran("CHECKPOINT INDEXTABLES $x", path).to_pylist()
     assert (again["status"], again["checkpoint_version"]) == ("no_action", 2)
@@ -214,7 +257,11 @@ def test_a_state_with_many_tombstones_is_shown_as_one_to_compact(path: str) -> N
     assert seen["needs_compaction"] is False
     ran("COMPACT INDEXTABLES $x", path)
     (after,) = ran("DESCRIBE INDEXTABLES STATE $x", path).to_pylist()
-    assert (after["num_tombstones"], after["tombstone_ratio"], after["needs_compaction"]) == (0, 0, False)
+    assert (after["num_tombstones"], after["tombstone_ratio"], after["needs_compaction"]) == (
+        0,
+        0,
+        False,
+    )
 
 
 def test_compacting_writes_the_state_anew(path: str) -> None:

@@ -1,4 +1,6 @@
-"""Whatever is typed: a command, None (not ours), or an InvalidInputError that shows the place. Nothing else, ever."""
+"""Whatever is typed: a command, None (not ours), or an InvalidInputError that shows the place.
+Nothing else, ever.
+"""
 
 from __future__ import annotations
 

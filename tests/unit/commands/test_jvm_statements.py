@@ -1,4 +1,6 @@
-"""Statements as users of IndexTables for the JVM write them: each runs, or is refused by us with the way out."""
+"""Statements as users of IndexTables for the JVM write them: each runs, or is refused by us with
+the way out.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from indextables.errors import InvalidInputError, NotFoundError, QuerySyntaxErro
 def path(tmp_path: Path) -> str:
     schema = pa.schema([("day", pa.string()), ("message", pa.string())])
     options = {"indexing.typemap.message": "text"}
-    table = Table.create(str(tmp_path / "t"), schema=schema, partition_columns=["day"], options=options)
+    table = Table.create(
+        str(tmp_path / "t"), schema=schema, partition_columns=["day"], options=options
+    )
     for n in range(3):
         table.append(pa.table({"day": [f"2026-11-0{n + 1}"], "message": [f"word{n} timeout"]}))
     return table.path
@@ -74,19 +78,25 @@ def test_a_prewarm_says_what_it_fetches_beyond_what_was_named(path: str) -> None
 def test_a_prewarm_in_the_background_is_a_job_that_can_be_waited_for(path: str) -> None:
     job = sql(f"PREWARM INDEXTABLES CACHE '{path}' ASYNC MODE").to_pylist()[0]["job_id"]
     ended = sql(f"WAIT FOR INDEXTABLES PREWARM JOBS JOB '{job}' TIMEOUT 120").to_pylist()
-    assert [(row["job_id"], row["status"], row["splits_prewarmed"]) for row in ended] == [(job, "completed", 3)]
+    assert [(row["job_id"], row["status"], row["splits_prewarmed"]) for row in ended] == [
+        (job, "completed", 3)
+    ]
     assert job in sql("DESCRIBE INDEXTABLES PREWARM JOBS").column("job_id").to_pylist()
     assert job in sql(f"WAIT FOR INDEXTABLES PREWARM JOBS '{path}'").column("job_id").to_pylist()
     with pytest.raises(NotFoundError, match="no prewarm job 'nothere'"):
         sql("WAIT FOR INDEXTABLES PREWARM JOBS JOB 'nothere'")
 
 
-def test_a_prewarm_in_the_background_of_nothing_is_refused_at_once(tmp_path: Path, path: str) -> None:
+def test_a_prewarm_in_the_background_of_nothing_is_refused_at_once(
+    tmp_path: Path, path: str
+) -> None:
     with pytest.raises(NotFoundError, match="no table"):
         sql(f"PREWARM INDEXTABLES CACHE '{tmp_path}/nothere' ASYNC MODE")
     with pytest.raises(InvalidInputError, match="There is no column 'mesage'"):
         sql(f"PREWARM INDEXTABLES CACHE '{path}' ON FIELDS (mesage) ASYNC MODE")
-    job = sql(f"PREWARM INDEXTABLES CACHE '{path}' WHERE day = '1999-01-01' ASYNC MODE").to_pylist()[0]["job_id"]
+    job = sql(
+        f"PREWARM INDEXTABLES CACHE '{path}' WHERE day = '1999-01-01' ASYNC MODE"
+    ).to_pylist()[0]["job_id"]
     row = sql(f"WAIT FOR INDEXTABLES PREWARM JOBS JOB '{job}'").to_pylist()[0]
     assert "No split holds rows that fit the condition" in row["message"]
 
@@ -122,7 +132,9 @@ def test_a_merge_before_the_commit_is_refused(path: str) -> None:
     assert "PRECOMMIT" not in str(other.value)
 
 
-@pytest.mark.parametrize("text", ["SET indextables.a = 1", "SET indextables", "RESET indextables.x", "REPAIR TABLE t"])
+@pytest.mark.parametrize(
+    "text", ["SET indextables.a = 1", "SET indextables", "RESET indextables.x", "REPAIR TABLE t"]
+)
 def test_what_spark_says_with_the_same_words_stays_sparks(text: str) -> None:
     assert not is_ours(text)
 
@@ -150,8 +162,15 @@ def test_the_profiler_tells_where_a_search_spent_its_time(path: str) -> None:
 def test_splits_that_were_skipped_are_counted_until_they_are_flushed(path: str) -> None:
     sql("FLUSH INDEXTABLES DATA SKIPPING STATS")
     Table.open(path).count(where="day = '2026-11-01'")
-    rows = {r["metric_name"]: r["metric_value"] for r in sql("DESCRIBE INDEXTABLES DATA SKIPPING STATS").to_pylist()}
-    assert (rows["total_files_considered"], rows["partition_pruned_files"], rows["final_files_scanned"]) == (
+    rows = {
+        r["metric_name"]: r["metric_value"]
+        for r in sql("DESCRIBE INDEXTABLES DATA SKIPPING STATS").to_pylist()
+    }
+    assert (
+        rows["total_files_considered"],
+        rows["partition_pruned_files"],
+        rows["final_files_scanned"],
+    ) == (
         "3",
         "2",
         "1",

@@ -1,4 +1,6 @@
-"""Search operators become function calls; strings, comments, quoted names and everything else stay as they are."""
+"""Search operators become function calls; strings, comments, quoted names and everything else stay
+as they are.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,10 @@ from tests.support.operator_words import LEFT_ALONE, OPERATIONS, SHARDS, SIGNS
         ("message TEXTSEARCH :q", "textsearch(message , :q)"),
         ("message TEXTSEARCH ?", "textsearch(message , ?)"),
         ("message TEXTSEARCH'a'", "textsearch(message ,'a')"),
-        ("message/* TEXTSEARCH 'x' */TEXTSEARCH--'y'\n'a'", "textsearch(message/* TEXTSEARCH 'x' */,--'y'\n'a')"),
+        (
+            "message/* TEXTSEARCH 'x' */TEXTSEARCH--'y'\n'a'",
+            "textsearch(message/* TEXTSEARCH 'x' */,--'y'\n'a')",
+        ),
         ("größe TEXTSEARCH 'a'", "textsearch(größe , 'a')"),
         ("NOT m TEXTSEARCH 'a'", "NOT textsearch(m , 'a')"),
         ("(m TEXTSEARCH 'a')", "(textsearch(m , 'a'))"),

@@ -101,17 +101,30 @@ def test_the_statements_of_spark_and_others_go_to_spark(text: str) -> None:
 
 @pytest.mark.parametrize("word", [word for line in FIRST_WORDS for word in line.split()])
 def test_no_other_first_word_is_taken(word: str) -> None:
-    for rest in ("INDEXTABLES", "INDEXTABLE '/p'", "INDEXTABLES STATE '/p'", "SPLITS '/p'", "INDEXFILES '/p'"):
+    for rest in (
+        "INDEXTABLES",
+        "INDEXTABLE '/p'",
+        "INDEXTABLES STATE '/p'",
+        "SPLITS '/p'",
+        "INDEXFILES '/p'",
+    ):
         assert parse(f"{word} {rest}") is None
 
 
-@pytest.mark.parametrize("text", ["", " ", ";", "-- only a comment", "/* open", "'open", "`open", "''", "1e5x"])
+@pytest.mark.parametrize(
+    "text", ["", " ", ";", "-- only a comment", "/* open", "'open", "`open", "''", "1e5x"]
+)
 def test_what_has_no_words_is_not_ours(text: str) -> None:
     assert parse(text) is None
 
 
 @pytest.mark.parametrize(
-    "text", ["/* a */ MERGE -- b\n /* /* c */ */ SPLITS t", "\n\t MERGE\u00a0SPLITS\r\nt", "mErGe SpLiTs t"]
+    "text",
+    [
+        "/* a */ MERGE -- b\n /* /* c */ */ SPLITS t",
+        "\n\t MERGE\u00a0SPLITS\r\nt",
+        "mErGe SpLiTs t",
+    ],
 )
 def test_blanks_comments_and_case_do_not_matter(text: str) -> None:
     assert parse(text) == parse("MERGE SPLITS t")
@@ -136,7 +149,9 @@ def test_what_is_misspelt_after_describe_gets_our_error(text: str, meant: str) -
 
 
 def test_describe_has_its_short_form_too() -> None:
-    assert parse("DESC INDEXTABLES STATE 'p'") == parse("DESCRIBE INDEXTABLES STATE 'p'") is not None
+    assert (
+        parse("DESC INDEXTABLES STATE 'p'") == parse("DESCRIBE INDEXTABLES STATE 'p'") is not None
+    )
     assert parse("desc history 'p' limit 1") == parse("DESCRIBE HISTORY 'p' LIMIT 1") is not None
 
 
@@ -144,7 +159,10 @@ def test_describe_has_its_short_form_too() -> None:
     ("text", "opening"),
     [
         ("VERFY INDEXTABLES '/p'", "column 1: expected VERIFY INDEXTABLES, found 'VERFY'."),
-        ("PREWRM INDEXTABLES CACHE '/p'", "column 1: expected PREWARM INDEXTABLES CACHE, found 'PREWRM'."),
+        (
+            "PREWRM INDEXTABLES CACHE '/p'",
+            "column 1: expected PREWARM INDEXTABLES CACHE, found 'PREWRM'.",
+        ),
         (
             "COMPACT INDEXTABLES TRANSACTION LOG '/p'",
             "expected a path in quotes or the name of a table, found TRANSACTION",
@@ -162,12 +180,17 @@ def test_a_table_may_be_called_transaction() -> None:
 
 
 def test_without_spark_a_statement_of_others_is_refused_with_the_list_of_ours() -> None:
-    with pytest.raises(InvalidInputError, match="Not a statement of IndexTables: 'SELECT \\* FROM t'") as caught:
+    with pytest.raises(
+        InvalidInputError, match="Not a statement of IndexTables: 'SELECT \\* FROM t'"
+    ) as caught:
         sql("SELECT *\n FROM t")
     assert "DESCRIBE INDEXTABLES HISTORY 'path' [LIMIT n]" in caught.value.hint
     assert len(caught.value.hint.splitlines()) == 1 + len(forms())
 
 
 def test_without_spark_there_are_no_names() -> None:
-    with pytest.raises(InvalidInputError, match=r"`main`.`logs` could be looked up. Give the table's path in quotes"):
+    with pytest.raises(
+        InvalidInputError,
+        match=r"`main`.`logs` could be looked up. Give the table's path in quotes",
+    ):
         sql("DESCRIBE INDEXTABLES HISTORY main.logs")

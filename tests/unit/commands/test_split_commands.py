@@ -55,9 +55,17 @@ def test_component_sizes_add_up_to_the_files(path: str, options: dict[str, objec
     for split, size in sizes.items():
         rows = [r for r in found if r["split_path"] == split]
         assert sum(r["size_bytes"] for r in rows) == size == (Path(path) / split).stat().st_size
-        assert json.loads(rows[0]["partition_values"]) == {"day": split.split("/")[0].removeprefix("day=")}
+        assert json.loads(rows[0]["partition_values"]) == {
+            "day": split.split("/")[0].removeprefix("day=")
+        }
         assert {r["field"] for r in rows if r["component"] == "rows"} == {"id", "message", "level"}
-        assert {r["component"] for r in rows if r["field"] == "message"} >= {"rows", "term", "idx", "pos", "fieldnorm"}
+        assert {r["component"] for r in rows if r["field"] == "message"} >= {
+            "rows",
+            "term",
+            "idx",
+            "pos",
+            "fieldnorm",
+        }
         assert {r["component"] for r in rows if r["field"] is None} == {"hot", "footer"}
         assert all(r["size_bytes"] >= 0 for r in rows)
 
@@ -81,16 +89,24 @@ def test_component_sizes_of_foreign_splits(table: GoldenTable, options: dict[str
         assert {"term", "idx", "hot"} <= {r["component"] for r in rows}
 
 
-def test_prewarming_fills_the_cache_and_flushing_empties_it(path: str, options: dict[str, object]) -> None:
+def test_prewarming_fills_the_cache_and_flushing_empties_it(
+    path: str, options: dict[str, object]
+) -> None:
     (empty,) = ran("DESCRIBE INDEXTABLES DISK CACHE", options)
     assert (empty["bytes"], empty["splits"], empty["hits"], empty["misses"]) == (0, 0, 0, 0)
     (warmed,) = ran(f"PREWARM INDEXTABLES CACHE '{path}' WHERE day = '2026-01-01'", options)
     assert warmed["splits_prewarmed"] == 1 and warmed["bytes"] > 0 and warmed["duration_ms"] >= 0
     (after,) = ran("DESCRIBE INDEXTABLES DISK CACHE", options)
-    assert after["splits"] == 1 and after["bytes"] > 0 and after["misses"] > 0 and after["hits"] == 0
+    assert (
+        after["splits"] == 1 and after["bytes"] > 0 and after["misses"] > 0 and after["hits"] == 0
+    )
     ran(f"PREWARM INDEXTABLES CACHE '{path}'", options)
     (again,) = ran("DESCRIBE INDEXTABLES DISK CACHE", options)
-    assert again["splits"] == 2 and again["hits"] == after["misses"] and again["hit_rate"] == pytest.approx(1 / 3)
+    assert (
+        again["splits"] == 2
+        and again["hits"] == after["misses"]
+        and again["hit_rate"] == pytest.approx(1 / 3)
+    )
     (flushed,) = ran("FLUSH INDEXTABLES DISK CACHE", options)
     assert flushed["splits_freed"] == 2 and flushed["bytes_freed"] == again["bytes"]
     (end,) = ran("DESCRIBE INDEXTABLES DISK CACHE", options)
@@ -125,18 +141,23 @@ def test_prewarming_that_finds_no_split_says_so(path: str, options: dict[str, ob
     assert every["message"] == ""
 
 
-def test_prewarming_tells_that_splits_of_the_jvm_engine_stay_where_they_are(options: dict[str, object]) -> None:
+def test_prewarming_tells_that_splits_of_the_jvm_engine_stay_where_they_are(
+    options: dict[str, object],
+) -> None:
     path = jvm_table("t07_merged").path
     for columns in ("", "ON FIELDS (message, level)"):
         (told,) = ran(f"PREWARM INDEXTABLES CACHE '{path}' {columns}", options)
         assert (told["splits_prewarmed"], told["bytes"]) == (0, 0)
         assert (
-            "2 of 2 splits were written by IndexTables for the JVM, of which nothing is kept locally" in told["message"]
+            "2 of 2 splits were written by IndexTables for the JVM, of which nothing is kept locally"
+            in told["message"]
         )
         assert "REWRITE" in told["message"] and "No index" not in told["message"]
 
 
-def test_a_search_after_prewarming_finds_everything_there(path: str, options: dict[str, object]) -> None:
+def test_a_search_after_prewarming_finds_everything_there(
+    path: str, options: dict[str, object]
+) -> None:
     ran(f"PREWARM INDEXTABLES CACHE '{path}'", options)
     (before,) = ran("DESCRIBE INDEXTABLES DISK CACHE", options)
     assert Table.open(path, options=options).count(query="message:says AND level:ERROR") == 100

@@ -88,7 +88,9 @@ def test_a_table_is_a_path_in_quotes_or_a_name(text: str, table: TablePath | Tab
     assert parse(f"DESCRIBE INDEXTABLES STATE {text}") == DescribeState(table)
 
 
-@pytest.mark.parametrize("text", ["5", "''", "'  '", "=", "a.", "a.'b'", ".a", "'a' 'b'", "a b", "`"])
+@pytest.mark.parametrize(
+    "text", ["5", "''", "'  '", "=", "a.", "a.'b'", ".a", "'a' 'b'", "a b", "`"]
+)
 def test_anything_else_is_not_a_table(text: str) -> None:
     with pytest.raises(QuerySyntaxError):
         parse(f"DESCRIBE INDEXTABLES STATE {text}")
@@ -98,17 +100,33 @@ def test_anything_else_is_not_a_table(text: str) -> None:
     ("text", "command"),
     [
         ("MERGE SPLITS t", MergeSplits(TableName(("t",)))),
-        ("MERGE SPLITS t TARGET SIZE 1G", MergeSplits(TableName(("t",)), target_size_bytes=1 << 30)),
-        ("MERGE SPLITS t TARGET SIZE 4gb", MergeSplits(TableName(("t",)), target_size_bytes=4 << 30)),
+        (
+            "MERGE SPLITS t TARGET SIZE 1G",
+            MergeSplits(TableName(("t",)), target_size_bytes=1 << 30),
+        ),
+        (
+            "MERGE SPLITS t TARGET SIZE 4gb",
+            MergeSplits(TableName(("t",)), target_size_bytes=4 << 30),
+        ),
         # A column may have the name of a clause: a predicate goes on for as long as it can.
         (
             "MERGE SPLITS t WHERE target = 1 AND max = 2 AND dry = 3 MAX DEST SPLITS 4",
-            MergeSplits(TableName(("t",)), predicate("target = 1 AND max = 2 AND dry = 3"), max_dest_splits=4),
+            MergeSplits(
+                TableName(("t",)),
+                predicate("target = 1 AND max = 2 AND dry = 3"),
+                max_dest_splits=4,
+            ),
         ),
-        ("MERGE SPLITS t WHERE dry DRY RUN", MergeSplits(TableName(("t",)), predicate("dry"), dry_run=True)),
+        (
+            "MERGE SPLITS t WHERE dry DRY RUN",
+            MergeSplits(TableName(("t",)), predicate("dry"), dry_run=True),
+        ),
         ("MERGE SPLITS where", None),
         ("MERGE SPLITS `where`", MergeSplits(TableName(("where",)))),
-        ("MERGE SPLITS target TARGET SIZE 5M", MergeSplits(TableName(("target",)), target_size_bytes=5 << 20)),
+        (
+            "MERGE SPLITS target TARGET SIZE 5M",
+            MergeSplits(TableName(("target",)), target_size_bytes=5 << 20),
+        ),
         ("PURGE INDEXTABLE t", Purge(TableName(("t",)))),
         ("PURGE INDEXTABLE t OLDER THAN 0 HOURS", Purge(TableName(("t",)), older_than_hours=0)),
         ("PURGE INDEXTABLE t OLDER THAN 1 DAY", Purge(TableName(("t",)), older_than_hours=24)),
@@ -130,7 +148,9 @@ def test_anything_else_is_not_a_table(text: str) -> None:
 )
 def test_clauses_may_be_left_out(text: str, command: Command | None) -> None:
     if command is None:
-        with pytest.raises(QuerySyntaxError, match="expected a path in quotes or the name of a table"):
+        with pytest.raises(
+            QuerySyntaxError, match="expected a path in quotes or the name of a table"
+        ):
             parse(text)
     else:
         assert parse(text) == command
@@ -139,19 +159,43 @@ def test_clauses_may_be_left_out(text: str, command: Command | None) -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("MERGE SPLITS t TARGET SIZE 5Q", "expected a size such as 100M, 1G or a number of bytes, found '5Q'"),
+        (
+            "MERGE SPLITS t TARGET SIZE 5Q",
+            "expected a size such as 100M, 1G or a number of bytes, found '5Q'",
+        ),
         ("MERGE SPLITS t TARGET SIZE 1.5G", "1.5G is not a number"),
         ("MERGE SPLITS t TARGET SIZE 0", "the number must be at least 1"),
-        ("MERGE SPLITS t TARGET SIZE 99999999999T", "the number is greater than 9223372036854775807"),
-        ("MERGE SPLITS t TARGET SIZE", "expected a size such as 100M, 1G or a number of bytes, found the end"),
-        ("MERGE SPLITS t MAX 5", "expected DEST SPLITS, GROUPS or SOURCE SPLITS PER MERGE, found '5'"),
-        ("MERGE SPLITS t MAX SOURC SPLITS PER MERGE 5", "Did you mean MAX SOURCE SPLITS PER MERGE?"),
+        (
+            "MERGE SPLITS t TARGET SIZE 99999999999T",
+            "the number is greater than 9223372036854775807",
+        ),
+        (
+            "MERGE SPLITS t TARGET SIZE",
+            "expected a size such as 100M, 1G or a number of bytes, found the end",
+        ),
+        (
+            "MERGE SPLITS t MAX 5",
+            "expected DEST SPLITS, GROUPS or SOURCE SPLITS PER MERGE, found '5'",
+        ),
+        (
+            "MERGE SPLITS t MAX SOURC SPLITS PER MERGE 5",
+            "Did you mean MAX SOURCE SPLITS PER MERGE?",
+        ),
         ("MERGE SPLITS t MAX DEST SPLITS 1.5", "expected a whole number, found '1.5'"),
-        ("MERGE SPLITS t MAX DEST SPLITS 9223372036854775808", "the number is greater than 9223372036854775807"),
-        ("MERGE SPLITS t DRY RUN DRY RUN", "MAX SOURCE SPLITS PER MERGE, ORDER BY, REWRITE or the end, found 'DRY'"),
+        (
+            "MERGE SPLITS t MAX DEST SPLITS 9223372036854775808",
+            "the number is greater than 9223372036854775807",
+        ),
+        (
+            "MERGE SPLITS t DRY RUN DRY RUN",
+            "MAX SOURCE SPLITS PER MERGE, ORDER BY, REWRITE or the end, found 'DRY'",
+        ),
         ("MERGE SPLITS t DRYRUN", "Did you mean DRY RUN?"),
         ("MERGE SPLITS t WHERE a = 1 ANDD b = 2", "Did you mean AND?"),
-        ("MERGE SPLITS t WHERE a = = 1 DRY RUN", "column 26: expected a column, a value or '(', found '='"),
+        (
+            "MERGE SPLITS t WHERE a = = 1 DRY RUN",
+            "column 26: expected a column, a value or '(', found '='",
+        ),
         ("MERGE SPLITS t WHERE", "expected a column, a value or '(', found the end"),
         ("MERGE SPLITS t WHERE a = 1 TARGET", "expected SIZE, found the end"),
         ("MERGE SPLITS 't", "the string that begins here does not end"),
@@ -168,7 +212,10 @@ def test_clauses_may_be_left_out(text: str, command: Command | None) -> None:
         ("RESTORE INDEXTABLES t TO TIMESTAMP 5", "expected a moment in quotes"),
         ("RESTORE INDEXTABLES t TO VERSION AS OF 5", "expected a whole number, found 'AS'"),
         ("VERIFY INDEXTABLES t; VERIFY INDEXTABLES u", "one statement at a time, found 'VERIFY'"),
-        ("REPAIR INDEXFILES TRANSACTION LOG t AT LOCATION u", "expected a path in quotes, found 'u'"),
+        (
+            "REPAIR INDEXFILES TRANSACTION LOG t AT LOCATION u",
+            "expected a path in quotes, found 'u'",
+        ),
         ("DESCRIBE INDEXTABEL STATE '/p'", "Did you mean DESCRIBE INDEXTABLES STATE?"),
         ("DESCRIBE INDEXTABLES '/p'", "expected STATE, TRANSACTION LOG, HISTORY"),
     ],
@@ -182,8 +229,9 @@ def test_what_is_wrong_is_said(text: str, error: str) -> None:
 def test_the_line_with_the_mistake_is_shown() -> None:
     with pytest.raises(QuerySyntaxError) as caught:
         parse("MERGE SPLITS t -- all\n\tWHERE day = 1\n\tTARGET SIZ 100M")
-    assert "Statement, line 3, column 9: expected SIZE, found 'SIZ'.\n  \tTARGET SIZ 100M\n  \t       ^\n" in str(
-        caught.value
+    assert (
+        "Statement, line 3, column 9: expected SIZE, found 'SIZ'.\n  \tTARGET SIZ 100M\n  \t       ^\n"
+        in str(caught.value)
     )
     assert caught.value.context["line"] == 3
 

@@ -35,8 +35,15 @@ def ran(statement: str, **options: object) -> dict[str, Any]:
 
 def test_merging_keeps_the_rows(path: str) -> None:
     before = ids(Table.open(path))
-    row = ran(f"MERGE SPLITS '{path}' WHERE day < 2 TARGET SIZE 100M MAX SOURCE SPLITS PER MERGE 10")
-    assert (row["table_path"], row["status"], row["merged_files"], row["merge_groups"]) == (path, "success", 8, 2)
+    row = ran(
+        f"MERGE SPLITS '{path}' WHERE day < 2 TARGET SIZE 100M MAX SOURCE SPLITS PER MERGE 10"
+    )
+    assert (row["table_path"], row["status"], row["merged_files"], row["merge_groups"]) == (
+        path,
+        "success",
+        8,
+        2,
+    )
     assert row["original_size_bytes"] > row["merged_size_bytes"] > 0 and row["skipped_files"] == 0
     table = Table.open(path)
     assert row["version"] == table.version and ids(table) == before
@@ -46,7 +53,12 @@ def test_merging_keeps_the_rows(path: str) -> None:
 def test_a_dry_merge_lists_what_it_would_merge_and_changes_nothing(path: str) -> None:
     before = contents(path)
     row = ran(f"MERGE SPLITS '{path}' MAX DEST SPLITS 1 DRY RUN")
-    assert (row["status"], row["merge_groups"], row["merged_files"], row["version"]) == ("dry_run", 1, 4, None)
+    assert (row["status"], row["merge_groups"], row["merged_files"], row["version"]) == (
+        "dry_run",
+        1,
+        4,
+        None,
+    )
     named = [p for p in Table.open(path).files().column("path").to_pylist() if p in row["message"]]
     assert len(named) == 4 and len({p.split("/")[0] for p in named}) == 1
     assert contents(path) == before
@@ -74,7 +86,13 @@ def test_dropping_partitions_compares_numbers(path: str) -> None:
 def test_restoring_a_version_and_a_moment(path: str) -> None:
     first = Table.open(path, version=1)
     row = ran(f"RESTORE INDEXTABLES '{path}' TO VERSION 1")
-    assert row == {"table_path": path, "version": 5, "restored_version": 1, "files_added": 0, "files_removed": 9}
+    assert row == {
+        "table_path": path,
+        "version": 5,
+        "restored_version": 1,
+        "files_added": 0,
+        "files_removed": 9,
+    }
     assert ids(Table.open(path)) == ids(first) == list(range(10))
     moments = {r["version"]: r["timestamp"] for r in Table.open(path).history().to_pylist()}
     row = ran(f"RESTORE INDEXTABLES '{path}' TO TIMESTAMP '{moments[4].isoformat()}'")
@@ -83,7 +101,9 @@ def test_restoring_a_version_and_a_moment(path: str) -> None:
     with pytest.raises(VersionNotFoundError):
         ran(f"RESTORE INDEXTABLES '{path}' TO VERSION 99")
     with pytest.raises(VersionNotFoundError):
-        ran(f"RESTORE INDEXTABLES '{path}' TO TIMESTAMP '{datetime(1999, 1, 1, tzinfo=UTC).isoformat()}'")
+        ran(
+            f"RESTORE INDEXTABLES '{path}' TO TIMESTAMP '{datetime(1999, 1, 1, tzinfo=UTC).isoformat()}'"
+        )
 
 
 def test_a_dry_purge_lists_what_the_purge_then_deletes(path: str) -> None:
@@ -92,7 +112,11 @@ def test_a_dry_purge_lists_what_the_purge_then_deletes(path: str) -> None:
     before = contents(path)
     planned = ran(f"PURGE INDEXTABLE '{path}' OLDER THAN 2 DAYS DRY RUN")
     assert contents(path) == before
-    assert planned["dry_run"] and planned["orphaned_files_found"] == 12 and planned["orphaned_files_deleted"] == 0
+    assert (
+        planned["dry_run"]
+        and planned["orphaned_files_found"] == 12
+        and planned["orphaned_files_deleted"] == 0
+    )
     done = ran(f"PURGE INDEXTABLE '{path}' OLDER THAN 2 DAYS")
     gone = set(before) - set(contents(path))
     assert gone and all(name in planned["message"] for name in gone)
@@ -134,7 +158,9 @@ def test_verifying_finds_nothing_in_a_healthy_table_and_what_is_wrong_in_another
     quick = sql(f"VERIFY INDEXTABLES '{path}'").to_pylist()
     assert [(f["path"], f["severity"]) for f in quick] == [(lost, "error")]
     full = sql(f"VERIFY INDEXTABLES '{path}' FULL").to_pylist()
-    assert {f["path"] for f in full} == {lost, damaged} and all(f["check"] and f["message"] for f in full)
+    assert {f["path"] for f in full} == {lost, damaged} and all(
+        f["check"] and f["message"] for f in full
+    )
 
 
 def test_a_table_that_cannot_be_opened_can_be_verified(path: str) -> None:
@@ -151,7 +177,12 @@ def test_a_lost_log_is_rebuilt_from_the_splits(path: str) -> None:
     shutil.rmtree(Path(path) / "_transaction_log")
     row = ran(f"REPAIR INDEXFILES TRANSACTION LOG '{path}'")
     assert (row["source_path"], row["target_path"], row["source_version"]) == (path, path, None)
-    assert (row["total_splits"], row["valid_splits"], row["missing_splits"], row["status"]) == (12, 12, 0, "success")
+    assert (row["total_splits"], row["valid_splits"], row["missing_splits"], row["status"]) == (
+        12,
+        12,
+        0,
+        "success",
+    )
     assert ids(Table.open(path)) == expected and Table.open(path).schema.equals(schema)
 
 
@@ -166,19 +197,27 @@ def test_a_clean_copy_of_a_log_leaves_out_what_is_missing(path: str, tmp_path: P
     assert (row["total_splits"], row["valid_splits"], row["missing_splits"]) == (12, 11, 1)
     assert contents(path) == before
     assert Table.open(copy).files().num_rows == 11
-    assert list(row)[-2:] == ["status", "message"]  # after those that programs for IndexTables for the JVM know
+    assert list(row)[-2:] == [
+        "status",
+        "message",
+    ]  # after those that programs for IndexTables for the JVM know
     swap_logs(row["message"], keep=tmp_path / "damaged")
     assert len(ids(Table.open(path))) == 40 - files[lost]
 
 
 def test_merges_after_writes_are_listed_as_jobs(tmp_path: Path) -> None:
     how: dict[str, object] = {"mergeOnWrite.async.enabled": False, "mergeOnWrite.minSplits": 3}
-    table = table_of(tmp_path / "hygienic", appends=4, options={"mergeOnWrite.enabled": True, **how})
+    table = table_of(
+        tmp_path / "hygienic", appends=4, options={"mergeOnWrite.enabled": True, **how}
+    )
     found = sql("DESCRIBE INDEXTABLES MERGE JOBS")
     assert found.schema.equals(DescribeMergeJobs.columns)
     jobs = [job for job in found.to_pylist() if job["table_path"] == table.path]
     assert jobs and {job["status"] for job in jobs} == {"completed"}
-    assert all(job["completed_groups"] == job["total_groups"] > 0 and job["progress_pct"] == 100 for job in jobs)
+    assert all(
+        job["completed_groups"] == job["total_groups"] > 0 and job["progress_pct"] == 100
+        for job in jobs
+    )
     assert all(job["error_message"] is None and job["duration_ms"] >= 0 for job in jobs)
 
 
@@ -188,17 +227,30 @@ def test_the_words_of_delta_lake_do_what_ours_do(path: str) -> None:
     assert (merged["status"], merged["merged_files"], merged["version"]) == ("success", 8, 5)
     assert ids(Table.open(path)) == before
     restored = ran(f"RESTORE TABLE '{path}' TO VERSION AS OF 1")
-    assert (restored["version"], restored["restored_version"], ids(Table.open(path))) == (6, 1, list(range(10)))
+    assert (restored["version"], restored["restored_version"], ids(Table.open(path))) == (
+        6,
+        1,
+        list(range(10)),
+    )
     assert ran(f"DESCRIBE HISTORY '{path}' LIMIT 1")["operation"] == "RESTORE"
     preview = ran(f"VACUUM '{path}' RETAIN 168 HOURS DRY RUN")
-    assert (preview["dry_run"], preview["retention_hours"], preview["orphaned_files_found"]) == (True, 168, 0)
+    assert (preview["dry_run"], preview["retention_hours"], preview["orphaned_files_found"]) == (
+        True,
+        168,
+        0,
+    )
     with pytest.raises(RefusedError):
         ran(f"VACUUM '{path}' RETAIN 1 HOURS")
     moment = Table.open(path).history(limit=2).to_pylist()[1]["timestamp"]
-    assert ran(f"RESTORE TABLE '{path}' TO TIMESTAMP AS OF '{moment.isoformat()}'")["restored_version"] == 5
+    assert (
+        ran(f"RESTORE TABLE '{path}' TO TIMESTAMP AS OF '{moment.isoformat()}'")["restored_version"]
+        == 5
+    )
     removed = splits_on_disk(path) - set(Table.open(path).files().column("path").to_pylist())
     age(path, hours=1000)
-    assert removed and ran(f"VACUUM '{path}' RETAIN 168 HOURS")["orphaned_files_deleted"] >= len(removed)
+    assert removed and ran(f"VACUUM '{path}' RETAIN 168 HOURS")["orphaned_files_deleted"] >= len(
+        removed
+    )
     assert not removed & splits_on_disk(path)
     assert ids(Table.open(path)) == before
 
@@ -217,8 +269,15 @@ def test_detail_says_what_the_table_is(path: str) -> None:
     assert (row["num_files"], row["num_records"], row["version"]) == (12, table.count(), 5)
     assert row["size_in_bytes"] == sum(table.files().column("size").to_pylist())
     assert row["partition_columns"] == '["day"]'
-    assert '"checkpoint.interval":"20"' in row["properties"] and "docMappingSchema" not in row["properties"]
-    assert row["created_at"] < row["last_modified"] == table.history(limit=1).to_pylist()[0]["timestamp"]
+    assert (
+        '"checkpoint.interval":"20"' in row["properties"]
+        and "docMappingSchema" not in row["properties"]
+    )
+    assert (
+        row["created_at"]
+        < row["last_modified"]
+        == table.history(limit=1).to_pylist()[0]["timestamp"]
+    )
     assert "parquetSplits" in row["table_features"] and row["min_reader_version"] == 4
     older = Table.open(path, version=1).inspect.detail()
     assert (older.num_files, older.name, older.partition_columns) == (3, None, ("day",))

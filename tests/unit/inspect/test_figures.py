@@ -36,7 +36,9 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
 
 
 def cells(html: str) -> list[str]:
-    return ["".join(cell.itertext()) for cell in ElementTree.fromstring(f"<div>{html}</div>").iter("td")]
+    return [
+        "".join(cell.itertext()) for cell in ElementTree.fromstring(f"<div>{html}</div>").iter("td")
+    ]
 
 
 def test_a_table_shows_what_it_is(table: Table) -> None:
@@ -49,7 +51,10 @@ def test_the_figures_of_each_version_are_those_of_the_version(table: Table) -> N
     versions, merges = version_figures(table.inspect)
     for figure in versions:
         files = Table.open(table.path, version=figure.version).files()
-        assert (figure.splits, figure.size_bytes) == (files.num_rows, sum(files.column("size").to_pylist()))
+        assert (figure.splits, figure.size_bytes) == (
+            files.num_rows,
+            sum(files.column("size").to_pylist()),
+        )
     (merge,) = merges
     before, after = (Table.open(table.path, version=merge.version - k).files() for k in (1, 0))
     gone = {*before.column("path").to_pylist()} - {*after.column("path").to_pylist()}
@@ -114,7 +119,9 @@ class Formatter(dict[type, Callable[[Any], str]]):
 
 def test_the_extension_shows_arrow_tables_until_it_is_unloaded() -> None:
     formatter = Formatter()
-    ipython = SimpleNamespace(display_formatter=SimpleNamespace(formatters={"text/html": formatter}))
+    ipython = SimpleNamespace(
+        display_formatter=SimpleNamespace(formatters={"text/html": formatter})
+    )
     indextables.load_ipython_extension(ipython)
     assert "<td>7</td>" in formatter[pa.Table](pa.table({"a": [7]}))
     indextables.unload_ipython_extension(ipython)
@@ -124,7 +131,9 @@ def test_the_extension_shows_arrow_tables_until_it_is_unloaded() -> None:
 def test_search_results_show_their_marks_and_nothing_else_as_markup(table: Table) -> None:
     found = table.search("body:timeout", limit=3, snippet="body", columns=["hour"])
     assert "gateway <b>timeout</b> number" in arrow_html(found)
-    hostile = pa.table({"_snippet": ["<script>x</script><b>a<i></b>", "</b> & <b>", None], "b": ["<b>x</b>"] * 3})
+    hostile = pa.table(
+        {"_snippet": ["<script>x</script><b>a<i></b>", "</b> & <b>", None], "b": ["<b>x</b>"] * 3}
+    )
     html = arrow_html(hostile)
     assert "<script" not in html and "<i>" not in html and "<td>&lt;b&gt;x" in html
     assert ElementTree.fromstring(f"<div>{html}</div>") is not None

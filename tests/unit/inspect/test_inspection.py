@@ -35,4 +35,6 @@ def test_the_partitions_add_up(table: Table) -> None:
 
 def test_an_older_version_is_looked_at_as_it_was(table: Table, tmp_path: Path) -> None:
     older = Table.open(table.path, version=1)
-    assert sum(older.inspect.partitions().column("rows").to_pylist()) == older.count() != table.count()
+    assert (
+        sum(older.inspect.partitions().column("rows").to_pylist()) == older.count() != table.count()
+    )

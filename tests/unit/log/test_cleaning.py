@@ -1,4 +1,6 @@
-"""Cleaning the log: what is left still opens, dry runs change nothing, failures are reported or raised."""
+"""Cleaning the log: what is left still opens, dry runs change nothing, failures are reported or
+raised.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,12 @@ from typing import Any
 
 import pytest
 
-from indextables.config.log import CheckpointSettings, CleanupSettings, RetentionSettings, StateWriteSettings
+from indextables.config.log import (
+    CheckpointSettings,
+    CleanupSettings,
+    RetentionSettings,
+    StateWriteSettings,
+)
 from indextables.errors import StorageError, VersionNotFoundError
 from indextables.log import log_files
 from indextables.log.checkpoint.state_writer import Compact
@@ -22,7 +29,9 @@ from tests.support.faulty_store import Fault, FaultyStore, StoreWrapper
 from tests.support.state_logs import commit, file, live, new_state_log, newest_state, state_log
 
 NOTHING_KEPT = RetentionPolicy(log_ms=0, state_ms=0, checkpoint_ms=0, manifest_ms=0)
-SHORT = RetentionSettings(state_versions=1, state_hours=0, manifest_hours=0, log_ms=0, checkpoint_ms=0, versions=0)
+SHORT = RetentionSettings(
+    state_versions=1, state_hours=0, manifest_hours=0, log_ms=0, checkpoint_ms=0, versions=0
+)
 
 
 def later_log(path: Path | str, **settings: Any) -> TransactionLog:
@@ -53,7 +62,11 @@ def test_everything_before_the_newest_state_goes(tmp_path: Path) -> None:
     right = live(prepared(tmp_path).newest())
     cleaner = later_log(tmp_path).cleaner()
     report = cleaner.run(cleaner.plan(NOTHING_KEPT))
-    assert (report.deleted_of("version"), report.deleted_of("state"), report.deleted_of("manifest")) == (8, 1, 1)
+    assert (
+        report.deleted_of("version"),
+        report.deleted_of("state"),
+        report.deleted_of("manifest"),
+    ) == (8, 1, 1)
     assert report.failures == ()
     left = {p.name for p in (tmp_path / log_files.LOG).glob("0*.json")}
     assert left == {f"{v:020d}.json" for v in (8, 9)}
@@ -77,7 +90,9 @@ def test_versions_are_deleted_one_by_one_from_the_oldest_on(tmp_path: Path) -> N
     log = state_log(Recording(LocalStore(str(tmp_path))))
     log.context.now_ms = lambda: time.time_ns() // 1_000_000 + 5_000
     log.cleaner().run(log.cleaner().plan(NOTHING_KEPT))
-    versions = [paths for paths in calls if any(log_files.version_of(path) is not None for path in paths)]
+    versions = [
+        paths for paths in calls if any(log_files.version_of(path) is not None for path in paths)
+    ]
     assert versions == [[log_files.version_path(number)] for number in range(8)]
 
 
@@ -99,15 +114,25 @@ def test_the_clean_up_after_a_checkpoint(tmp_path: Path) -> None:
     for n in range(9):
         commit(log, file(n))
     assert log.upkeep.failures == 0
-    assert sorted(p.name for p in (tmp_path / log_files.LOG).glob("state-v*/*")) == ["_manifest.avro"]
-    assert [p.name for p in sorted((tmp_path / log_files.LOG).glob("0*.json"))] == [f"{9:020d}.json"]
-    assert live(state_log(LocalStore(str(tmp_path))).newest()) == sorted(file(n).path for n in range(9))
+    assert sorted(p.name for p in (tmp_path / log_files.LOG).glob("state-v*/*")) == [
+        "_manifest.avro"
+    ]
+    assert [p.name for p in sorted((tmp_path / log_files.LOG).glob("0*.json"))] == [
+        f"{9:020d}.json"
+    ]
+    assert live(state_log(LocalStore(str(tmp_path))).newest()) == sorted(
+        file(n).path for n in range(9)
+    )
 
 
-@pytest.mark.parametrize("settings", [CleanupSettings(enabled=False), CleanupSettings(dry_run=True)])
+@pytest.mark.parametrize(
+    "settings", [CleanupSettings(enabled=False), CleanupSettings(dry_run=True)]
+)
 def test_no_clean_up_where_it_is_not_wanted(tmp_path: Path, settings: CleanupSettings) -> None:
     new_state_log(tmp_path)
-    log = later_log(tmp_path, checkpoint=CheckpointSettings(interval=3), retention=SHORT, cleanup=settings)
+    log = later_log(
+        tmp_path, checkpoint=CheckpointSettings(interval=3), retention=SHORT, cleanup=settings
+    )
     for n in range(9):
         commit(log, file(n))
     assert len(list((tmp_path / log_files.LOG).glob("0*.json"))) == 10
@@ -116,7 +141,9 @@ def test_no_clean_up_where_it_is_not_wanted(tmp_path: Path, settings: CleanupSet
 def test_young_files_stay(tmp_path: Path) -> None:
     prepared(tmp_path)
     log = later_log(tmp_path)
-    hour = RetentionPolicy(log_ms=3_600_000, state_ms=3_600_000, checkpoint_ms=0, manifest_ms=3_600_000)
+    hour = RetentionPolicy(
+        log_ms=3_600_000, state_ms=3_600_000, checkpoint_ms=0, manifest_ms=3_600_000
+    )
     assert log.cleaner().plan(hour).expired == ()
     old = time.time() - 7_200
     for version in range(4):
@@ -170,7 +197,9 @@ def test_a_manifest_that_is_written_again_is_young_again(tmp_path: Path) -> None
 
 
 class TakenAway(StoreWrapper):
-    """A cleaner that found the manifests unnamed deletes them as the state that names them is put, the first time."""
+    """A cleaner that found the manifests unnamed deletes them as the state that names them is put,
+    the first time.
+    """
 
     def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
         if log_files.state_version_of(path) is not None and not self.done:
@@ -182,7 +211,9 @@ class TakenAway(StoreWrapper):
 
 
 @pytest.mark.parametrize("compact", [Compact.AS_NEEDED, Compact.ALL])
-def test_a_state_whose_manifests_were_taken_away_is_written_anew(tmp_path: Path, compact: Compact) -> None:
+def test_a_state_whose_manifests_were_taken_away_is_written_anew(
+    tmp_path: Path, compact: Compact
+) -> None:
     log = new_state_log(tmp_path, state_write=StateWriteSettings(entries_per_manifest=2))
     for n in range(4):
         commit(log, file(n))
@@ -194,4 +225,6 @@ def test_a_state_whose_manifests_were_taken_away_is_written_anew(tmp_path: Path,
     assert all((tmp_path / log_files.LOG / manifest.path).exists() for manifest in state.manifests)
     cleaner = later_log(tmp_path).cleaner()
     cleaner.run(cleaner.plan(NOTHING_KEPT))
-    assert live(state_log(LocalStore(str(tmp_path))).newest()) == sorted(file(n).path for n in range(5))
+    assert live(state_log(LocalStore(str(tmp_path))).newest()) == sorted(
+        file(n).path for n in range(5)
+    )

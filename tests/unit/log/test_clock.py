@@ -1,4 +1,6 @@
-"""Times are the store's: a machine whose clock is wrong deletes nothing, and dates nothing later than the store got it."""
+"""Times are the store's: a machine whose clock is wrong deletes nothing, and dates nothing later
+than the store got it.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,11 @@ from tests.support.rows import ids, rows, table_of
 from tests.support.stores import age, contents
 
 DAY_MS = 86_400_000
-SKEWS = {"40 days ahead": 40 * DAY_MS, "6 minutes ahead": 6 * 60_000, "6 minutes behind": -6 * 60_000}
+SKEWS = {
+    "40 days ahead": 40 * DAY_MS,
+    "6 minutes ahead": 6 * 60_000,
+    "6 minutes behind": -6 * 60_000,
+}
 
 
 def clock(off_ms: int) -> Callable[[], int]:
@@ -37,31 +43,43 @@ def opened(path: Path, *, off_ms: int = 0, **options: object) -> Table:
 
 
 def files_of_log(path: Path) -> set[str]:
-    return {name for name in contents(path) if name.startswith(log_files.LOG) and name != log_files.CLOCK}
+    return {
+        name
+        for name in contents(path)
+        if name.startswith(log_files.LOG) and name != log_files.CLOCK
+    }
 
 
 @pytest.mark.parametrize("skew", SKEWS)
 @pytest.mark.parametrize("verb", ["purge", "truncate"])
-def test_a_machine_with_a_wrong_clock_is_told_and_deletes_nothing(tmp_path: Path, verb: str, skew: str) -> None:
+def test_a_machine_with_a_wrong_clock_is_told_and_deletes_nothing(
+    tmp_path: Path, verb: str, skew: str
+) -> None:
     path = tmp_path / "t"
     table_of(path, appends=4).checkpoint()
     (path / "splits/split-stray.split").write_bytes(b"stray")
     age(path, hours=24 * 45)
     before = contents(path)
     table = opened(path, off_ms=SKEWS[skew])
-    with pytest.raises(RefusedError, match=r"clock of this machine is .* (ahead of|behind) that of"):
+    with pytest.raises(
+        RefusedError, match=r"clock of this machine is .* (ahead of|behind) that of"
+    ):
         table.purge() if verb == "purge" else table.truncate_time_travel()
     after = contents(path)
     assert {name: after[name] for name in before} == before
     assert ids(opened(path)) == list(range(40))
 
 
-def test_the_clean_up_by_itself_does_not_trust_the_machine(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_clean_up_by_itself_does_not_trust_the_machine(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """A writer 40 days ahead: versions that are minutes old stay, and the log says why."""
     path = tmp_path / "t"
     table_of(path, appends=4)
     before = files_of_log(path)
-    writer = opened(path, off_ms=40 * DAY_MS, **{"checkpoint.interval": 1, "checkpoint.retention": 0})
+    writer = opened(
+        path, off_ms=40 * DAY_MS, **{"checkpoint.interval": 1, "checkpoint.retention": 0}
+    )
     with caplog.at_level(logging.WARNING):
         writer.append(rows(range(40, 50)))
     assert before <= files_of_log(path)
@@ -96,7 +114,9 @@ def times(path: Path) -> list[float]:
     return [(moment - now).total_seconds() for moment in history]
 
 
-def test_a_version_from_the_future_is_dated_by_the_store_and_pushes_nobody_ahead(tmp_path: Path) -> None:
+def test_a_version_from_the_future_is_dated_by_the_store_and_pushes_nobody_ahead(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "t"
     table_of(path, appends=1)
     opened(path, off_ms=40 * DAY_MS).append(rows(range(10, 20)))
@@ -109,7 +129,9 @@ def test_a_version_from_the_future_is_dated_by_the_store_and_pushes_nobody_ahead
     assert max(found) <= 1.0
     PROCESS_CACHE.invalidate()
     assert ids(Table.open(str(path), timestamp=between)) == list(range(20))
-    assert ids(Table.open(str(path), timestamp=datetime.datetime.now(datetime.UTC))) == list(range(30))
+    assert ids(Table.open(str(path), timestamp=datetime.datetime.now(datetime.UTC))) == list(
+        range(30)
+    )
 
 
 def test_a_process_whose_clock_was_set_right_goes_on_from_the_stores_time(tmp_path: Path) -> None:
@@ -135,7 +157,9 @@ def test_a_machine_that_is_behind_still_dates_its_versions_after_the_others(tmp_
 
 
 def test_the_time_of_a_version_survives_its_file(tmp_path: Path) -> None:
-    """In the state that stands for it: a version from the future is not from the future again after a truncation."""
+    """In the state that stands for it: a version from the future is not from the future again after
+    a truncation.
+    """
     path = tmp_path / "t"
     table_of(path, appends=1)
     opened(path, off_ms=40 * DAY_MS).append(rows(range(10, 20)))

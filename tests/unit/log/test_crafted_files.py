@@ -1,4 +1,6 @@
-"""Files of the log as an enemy would craft them: errors of ours that name the file, in bounded time and memory."""
+"""Files of the log as an enemy would craft them: errors of ours that name the file, in bounded time
+and memory.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from indextables import AddAction, Table
-from indextables.errors import BadFileError, CorruptTableError, IndexTablesError, LogGapError, QuerySyntaxError
+from indextables.errors import (
+    BadFileError,
+    CorruptTableError,
+    IndexTablesError,
+    LogGapError,
+    QuerySyntaxError,
+)
 from indextables.log.log_files import (
     MAX_VERSION,
     json_checkpoint_path,
@@ -31,7 +39,11 @@ from indextables.splits.read.bundle_files import _check_file
 from indextables.wire import version_file
 from indextables.wire.avro import assemble
 from indextables.wire.manifest import decode_file_entries
-from indextables.wire.old_checkpoints import decode_checkpoint, decode_parquet_checkpoint, encode_parquet_checkpoint
+from indextables.wire.old_checkpoints import (
+    decode_checkpoint,
+    decode_parquet_checkpoint,
+    encode_parquet_checkpoint,
+)
 from indextables.wire.state import decode_state
 from tests.support.tables import SCHEMA, append, live
 
@@ -69,17 +81,26 @@ def metadata(path: str, **changes: Any) -> None:
 
 
 def fields(*types: object) -> str:
-    columns = [{"name": f"c{n}", "type": kind, "nullable": True, "metadata": {}} for n, kind in enumerate(types)]
+    columns = [
+        {"name": f"c{n}", "type": kind, "nullable": True, "metadata": {}}
+        for n, kind in enumerate(types)
+    ]
     return json.dumps({"type": "struct", "fields": columns})
 
 
-@pytest.mark.parametrize("number", ["9" * 20, f"{2**63 - 1:020d}", f"{MAX_VERSION + 1:020d}", f"{2**64:020d}"])
-def test_a_file_of_a_version_that_cannot_be_is_passed_over_and_reported(path: str, number: str) -> None:
+@pytest.mark.parametrize(
+    "number", ["9" * 20, f"{2**63 - 1:020d}", f"{MAX_VERSION + 1:020d}", f"{2**64:020d}"]
+)
+def test_a_file_of_a_version_that_cannot_be_is_passed_over_and_reported(
+    path: str, number: str
+) -> None:
     Path(path, "_transaction_log", f"{number}.json").write_text("{}")
     assert live(Table.open(path)) == {"a"}
     append(Table.open(path), "b")
     assert live(Table.open(path)) == {"a", "b"}
-    (found,) = [finding for finding in Table.open(path).verify().findings if finding.check == "version"]
+    (found,) = [
+        finding for finding in Table.open(path).verify().findings if finding.check == "version"
+    ]
     assert number in (found.path or "")
 
 
@@ -123,7 +144,12 @@ def test_deep_json_in_a_version(path: str, line: str, depth: int) -> None:
         fields("decimal(10,11)"),
         json.dumps({"type": "struct", "fields": [{"name": "a", "type": "int"}] * 2}),
         json.dumps({"type": "struct", "fields": [{"name": "a\ud800", "type": "int"}]}),
-        json.dumps({"type": "struct", "fields": [{"name": "a", "type": "int", "metadata": {"ARROW::metadata": 5}}]}),
+        json.dumps(
+            {
+                "type": "struct",
+                "fields": [{"name": "a", "type": "int", "metadata": {"ARROW::metadata": 5}}],
+            }
+        ),
         json.dumps({"type": "struct", "fields": [{"name": "a", "type": "int", "nullable": "x"}]}),
     ],
     ids=[
@@ -154,11 +180,15 @@ def test_partition_columns_that_are_none(path: str, columns: list[str]) -> None:
         Table.open(path)
 
 
-@pytest.mark.parametrize("name", ["..", ".", "self", "", "a/b", "../x.json", "a\\b", "\x00", "x" * 300])
+@pytest.mark.parametrize(
+    "name", ["..", ".", "self", "", "a/b", "../x.json", "a\\b", "\x00", "x" * 300]
+)
 def test_parts_of_a_checkpoint_are_files_beside_it(path: str, name: str) -> None:
     checkpoint = Path(path, json_checkpoint_path(1))
     part = checkpoint.name if name == "self" else name
-    checkpoint.write_text(json.dumps({"version": 1, "checkpointId": "x", "parts": [part], "format": "json"}))
+    checkpoint.write_text(
+        json.dumps({"version": 1, "checkpointId": "x", "parts": [part], "format": "json"})
+    )
     with pytest.raises(BadFileError, match="names a part that is none"):
         decode_checkpoint(checkpoint.read_bytes(), path=json_checkpoint_path(1))
     assert live(Table.open(path)) == {"a"}
@@ -166,7 +196,9 @@ def test_parts_of_a_checkpoint_are_files_beside_it(path: str, name: str) -> None
 
 def test_a_part_is_read_once(path: str) -> None:
     name = json_part_name(1, "x", 1)
-    told = json.dumps({"version": 1, "checkpointId": "x", "parts": [name] * 1_000, "format": "json"})
+    told = json.dumps(
+        {"version": 1, "checkpointId": "x", "parts": [name] * 1_000, "format": "json"}
+    )
     with pytest.raises(BadFileError, match="twice"):
         decode_checkpoint(told.encode(), path="checkpoint.json")
 
@@ -198,10 +230,14 @@ def test_a_small_file_does_not_cost_much_memory(path: str, name: str) -> None:
 
 
 def test_a_parquet_checkpoint_does_not_cost_much_memory() -> None:
-    """A few texts, each in many rows, take little room in Parquet, and much once every row has its own."""
+    """A few texts, each in many rows, take little room in Parquet, and much once every row has its
+    own.
+    """
     count, long = 700, "x" * 1_000_000
     paths = pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int32()), pa.array([long]))
-    files = pa.table({"path": paths, "size": pa.array([1] * count, pa.int64()), "actionType": ["add"] * count})
+    files = pa.table(
+        {"path": paths, "size": pa.array([1] * count, pa.int64()), "actionType": ["add"] * count}
+    )
     out = io.BytesIO()
     pq.write_table(files, out, compression="zstd", store_schema=False)
     assert len(out.getvalue()) < 100_000
@@ -212,12 +248,17 @@ def test_a_parquet_checkpoint_does_not_cost_much_memory() -> None:
 def test_a_parquet_checkpoint_still_says_what_it_said(path: str) -> None:
     table = Table.open(path)
     data = encode_parquet_checkpoint(table.files(), [table.metadata], compression="zstd")
-    assert decode_parquet_checkpoint(data, path=parquet_checkpoint_path(1)).files.equals(table.files())
+    assert decode_parquet_checkpoint(data, path=parquet_checkpoint_path(1)).files.equals(
+        table.files()
+    )
 
 
 EMPTY_ITEMS = [
     ("null", b"\xfe\xff\xff\xff\xff\xff\xff\xff\x7f\x00"),
-    ({"type": "record", "name": "E", "fields": [{"name": "n", "type": "null"}]}, b"\xfe\xff\xff\xff\xff\xff\x7f\x00"),
+    (
+        {"type": "record", "name": "E", "fields": [{"name": "n", "type": "null"}]},
+        b"\xfe\xff\xff\xff\xff\xff\x7f\x00",
+    ),
     ({"type": "fixed", "name": "F", "size": 0}, b"\xfe\xff\xff\xff\xff\xff\x7f\x00"),
 ]
 
@@ -231,7 +272,9 @@ def test_lists_of_nothing_in_avro(items: Any, block: bytes) -> None:
     }
     fastavro.parse_schema(schema)
     with pytest.raises(BadFileError, match="take no bytes"):
-        decode_state(assemble(json.dumps(schema), "null", [(1, block)]), path="state-v1/_manifest.avro")
+        decode_state(
+            assemble(json.dumps(schema), "null", [(1, block)]), path="state-v1/_manifest.avro"
+        )
 
 
 @pytest.mark.parametrize(
@@ -240,8 +283,17 @@ def test_lists_of_nothing_in_avro(items: Any, block: bytes) -> None:
         ([{"name": "r", "type": "R"}], "holds itself"),
         ([{"name": "r", "type": ["null", "a.R"]}], "holds itself"),
         ([{"name": "r", "type": {"type": "R"}}], "holds itself"),
-        ([{"name": "r", "type": {"type": "array", "items": {"type": "map", "values": "R"}}}], "holds itself"),
-        ([{"name": "n", "type": "boolean"}, *({"name": f"n{n}", "type": "null"} for n in range(1000))], "always null"),
+        (
+            [{"name": "r", "type": {"type": "array", "items": {"type": "map", "values": "R"}}}],
+            "holds itself",
+        ),
+        (
+            [
+                {"name": "n", "type": "boolean"},
+                *({"name": f"n{n}", "type": "null"} for n in range(1000)),
+            ],
+            "always null",
+        ),
         ([{"name": ["x"], "type": "long"}], "no text"),
     ],
 )
@@ -261,21 +313,33 @@ def test_types_that_take_a_reader_down(fields: list[Any], said: str) -> None:
 
 def test_an_error_is_a_record_too() -> None:
     items = {"type": "error", "name": "E", "fields": [{"name": "n", "type": "null"}]}
-    schema = {"type": "record", "name": "S", "fields": [{"name": "x", "type": {"type": "array", "items": items}}]}
+    schema = {
+        "type": "record",
+        "name": "S",
+        "fields": [{"name": "x", "type": {"type": "array", "items": items}}],
+    }
     with pytest.raises(BadFileError, match="take no bytes"):
-        decode_state(assemble(json.dumps(schema), "null", [(1, bytes(3))]), path="state-v1/_manifest.avro")
+        decode_state(
+            assemble(json.dumps(schema), "null", [(1, bytes(3))]), path="state-v1/_manifest.avro"
+        )
 
 
 def test_more_records_than_bytes_in_avro() -> None:
-    schema = json.dumps({"type": "record", "name": "S", "fields": [{"name": "path", "type": "string"}]})
+    schema = json.dumps(
+        {"type": "record", "name": "S", "fields": [{"name": "path", "type": "string"}]}
+    )
     for count in (2**62, 90_000):
         with pytest.raises(BadFileError, match=r"m\.avro"):
             decode_file_entries(assemble(schema, "null", [(count, b"\x00")]), path="m.avro")
 
 
-@pytest.mark.parametrize("query", ["x" * 1_000_000 + ":a", "x." * 500_000 + "y:a", "message:" + "a" * 1_000_000])
+@pytest.mark.parametrize(
+    "query", ["x" * 1_000_000 + ":a", "x." * 500_000 + "y:a", "message:" + "a" * 1_000_000]
+)
 def test_very_long_names_in_a_query(tmp_path: Path, query: str) -> None:
-    table = Table.create(str(tmp_path / "t"), schema=SCHEMA, options={"indexing.typemap.message": "text"})
+    table = Table.create(
+        str(tmp_path / "t"), schema=SCHEMA, options={"indexing.typemap.message": "text"}
+    )
     table.append(pa.table({"id": [1], "message": ["a"], "day": ["d"]}))
     try:
         assert table.search(query).num_rows == 0
@@ -283,7 +347,9 @@ def test_very_long_names_in_a_query(tmp_path: Path, query: str) -> None:
         assert len(str(error)) < 5_000
 
 
-@pytest.mark.parametrize("where", ["x" * 1_000_000 + " = 1", "message." * 200_000 + "x = 1", "id = " + "9" * 100_000])
+@pytest.mark.parametrize(
+    "where", ["x" * 1_000_000 + " = 1", "message." * 200_000 + "x = 1", "id = " + "9" * 100_000]
+)
 def test_very_long_names_in_a_condition(path: str, where: str) -> None:
     with pytest.raises(IndexTablesError) as caught:
         Table.open(path).files(where=where)
@@ -307,7 +373,10 @@ def test_a_store_that_claims_more_layers_than_bytes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [2**63 - 1, -(2**63), 2**53 + 1])
 def test_sizes_that_no_file_has(path: str, size: int) -> None:
-    adds = [AddAction(path=f"splits/{n}.split", size=size, num_records=size, modification_time=size) for n in range(3)]
+    adds = [
+        AddAction(path=f"splits/{n}.split", size=size, num_records=size, modification_time=size)
+        for n in range(3)
+    ]
     Path(path, version_path(2)).write_bytes(version_file.encode(adds))
     assert Table.open(path).files().num_rows == 4
     for act in (

@@ -1,4 +1,6 @@
-"""What the cache of logs holds beyond its time goes from memory, though it is never looked up again."""
+"""What the cache of logs holds beyond its time goes from memory, though it is never looked up
+again.
+"""
 
 from __future__ import annotations
 

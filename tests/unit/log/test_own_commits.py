@@ -34,7 +34,9 @@ def path(tmp_path: Path) -> str:
 
 def commit_elsewhere(path: str, version: int) -> None:
     """A version that another application commits."""
-    Path(path, version_path(version)).write_bytes(version_file.encode([AddAction(path="other.split", size=1)]))
+    Path(path, version_path(version)).write_bytes(
+        version_file.encode([AddAction(path="other.split", size=1)])
+    )
 
 
 def test_a_process_that_caches_snapshots_reads_its_own_appends(path: str) -> None:
@@ -46,7 +48,9 @@ def test_a_process_that_caches_snapshots_reads_its_own_appends(path: str) -> Non
 
 
 def log_with_other_keys(path: str) -> TransactionLog:
-    """A log of the same URL that was opened with other credentials, and so has cache entries of its own."""
+    """A log of the same URL that was opened with other credentials, and so has cache entries of its
+    own.
+    """
     settings = LogSettings(cache=CacheSettings(expiration_seconds=300))
     return TransactionLog(LogContext(LocalStore(path), settings, place="other keys"))
 
@@ -79,7 +83,9 @@ CHANGES = (append_rows, delete_rows, overwrite_rows, merge_splits, change_settin
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
-def test_a_change_is_seen_by_every_handle_and_every_later_one(path: str, change: Callable[[Table], None]) -> None:
+def test_a_change_is_seen_by_every_handle_and_every_later_one(
+    path: str, change: Callable[[Table], None]
+) -> None:
     table_of(path, appends=2, options=CACHED)
     earlier = Table.open(path, options=CACHED)
     with_other_keys = log_with_other_keys(path)
@@ -121,7 +127,9 @@ def test_threads_that_append_together_leave_no_commit_behind(path: str) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert live(Table.open(path, options=CACHED)) == {f"{number}-{step}" for number in range(4) for step in range(5)}
+    assert live(Table.open(path, options=CACHED)) == {
+        f"{number}-{step}" for number in range(4) for step in range(5)
+    }
 
 
 def test_commits_of_others_are_still_hidden_for_the_time_allowed(path: str) -> None:

@@ -1,4 +1,6 @@
-"""Doc mappings stand once in the log: splits name them, the metadata records them, and nothing else looks changed."""
+"""Doc mappings stand once in the log: splits name them, the metadata records them, and nothing else
+looks changed.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,10 @@ def resolved(table: Table) -> list[bool]:
     """Whether each live split's mapping is known."""
     files, registry = table.files(), table.handle.snapshot.schema_registry
     refs, inline = (files.column(f"doc_mapping_{name}").to_pylist() for name in ("ref", "json"))
-    return [text is not None or schema_hash(registry[ref]) == ref for ref, text in zip(refs, inline, strict=True)]
+    return [
+        text is not None or schema_hash(registry[ref]) == ref
+        for ref, text in zip(refs, inline, strict=True)
+    ]
 
 
 def test_a_mapping_is_recorded_once_and_named_by_its_hash(tmp_path: Path) -> None:
@@ -47,7 +52,10 @@ def test_a_mapping_is_recorded_once_and_named_by_its_hash(tmp_path: Path) -> Non
     (first,) = adds(tmp_path, 1)
     assert first.doc_mapping_json is None
     (recorded,) = metadata(tmp_path, 1)
-    assert schema_hash((recorded.configuration or {})[f"{KEY_PREFIX}{first.doc_mapping_ref}"]) == first.doc_mapping_ref
+    assert (
+        schema_hash((recorded.configuration or {})[f"{KEY_PREFIX}{first.doc_mapping_ref}"])
+        == first.doc_mapping_ref
+    )
     for number in (2, 3):
         assert metadata(tmp_path, number) == []
         assert [a.doc_mapping_ref for a in adds(tmp_path, number)] == [first.doc_mapping_ref]
@@ -59,12 +67,16 @@ def test_forty_splits_of_four_hundred_columns_are_a_small_version(tmp_path: Path
     schema = pa.schema([(f"c{n:03}", pa.float64()) for n in range(400)])
     table = Table.create(str(tmp_path), schema=schema)
     planned = plan_write(table.handle, schema, WriteRequest())
-    (one,) = planned.run(pa.table({name: [1.5] for name in schema.names}, schema=schema).to_batches())
+    (one,) = planned.run(
+        pa.table({name: [1.5] for name in schema.names}, schema=schema).to_batches()
+    )
     with table.transaction(check_splits=False) as tx:
         for n in range(40):
             tx.add(msgspec.structs.replace(one, path=f"splits/{n}.split"))
     data = LocalStore(tmp_path).get(version_path(1))
-    inline = [msgspec.structs.replace(a, doc_mapping_json=one.doc_mapping_json) for a in adds(tmp_path, 1)]
+    inline = [
+        msgspec.structs.replace(a, doc_mapping_json=one.doc_mapping_json) for a in adds(tmp_path, 1)
+    ]
     before, after = len(version_file.encode(inline, compress=False)), len(inflate(data, path=""))
     print(f"{before:,} bytes before, {after:,} after, {len(data):,} compressed")
     assert len(data) < after < 150_000
@@ -92,7 +104,9 @@ def test_two_appends_of_the_same_new_mapping_both_land(tmp_path: Path) -> None:
     assert all(resolved(found))
 
 
-def test_a_change_of_metadata_stands_beside_a_first_append_and_keeps_its_mapping(tmp_path: Path) -> None:
+def test_a_change_of_metadata_stands_beside_a_first_append_and_keeps_its_mapping(
+    tmp_path: Path,
+) -> None:
     table_of(tmp_path)
     appending, naming, other = (Table.open(str(tmp_path)) for _ in range(3))
     appending.append(rows([1]))
@@ -148,7 +162,9 @@ def test_versions_with_mappings_in_every_split_are_read(tmp_path: Path) -> None:
     planned = plan_write(table.handle, rows([1]).schema, WriteRequest())
     for number in (1, 2):
         added = planned.run(rows([number]).to_batches())
-        body = version_file.encode([CommitInfo(txn_id=f"{number}", timestamp=2_000_000_000_000 + number), *added])
+        body = version_file.encode(
+            [CommitInfo(txn_id=f"{number}", timestamp=2_000_000_000_000 + number), *added]
+        )
         LocalStore(tmp_path).put(version_path(number), body)
     old = Table.open(str(tmp_path))
     assert ids(old) == [1, 2]
@@ -171,7 +187,9 @@ def test_readers_of_an_older_protocol_find_mappings_where_they_look(tmp_path: Pa
         ]
     )
     LocalStore(tmp_path).put(version_path(0), body)
-    Table.open(str(tmp_path), options={"state.format": "json"}).append(rows([1]))  # it is kept readable for them
+    Table.open(str(tmp_path), options={"state.format": "json"}).append(
+        rows([1])
+    )  # it is kept readable for them
     assert all(a.doc_mapping_json is not None for a in adds(tmp_path, 1))
     assert metadata(tmp_path, 1) == []
 

@@ -1,4 +1,6 @@
-"""Copies of states in another place: what they bring back, what is refused, and that no commit ever fails for them."""
+"""Copies of states in another place: what they bring back, what is refused, and that no commit ever
+fails for them.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,14 @@ from tests.support.stores import age, contents
 SETTING = "checkpoint.replica.location"
 
 
-def replicated(path: Path, replica: Path, *, appends: int = 3, after: int = 0, **more: object) -> Table:
+def replicated(
+    path: Path, replica: Path, *, appends: int = 3, after: int = 0, **more: object
+) -> Table:
     """A table with a state that was copied, and versions after it."""
     table_of(path, appends=appends)
-    table = Table.open(str(path), options={SETTING: str(replica), "checkpoint.enabled": False, **more})
+    table = Table.open(
+        str(path), options={SETTING: str(replica), "checkpoint.enabled": False, **more}
+    )
     table.checkpoint()
     for number in range(after):
         table.append(rows([1000 + number]))
@@ -73,12 +79,20 @@ def damage(table: Table, kind: str) -> None:
     PROCESS_CACHE.invalidate(table.path)
 
 
-KINDS = ("a state flipped", "a manifest flipped", "manifests gone", "states gone", "the whole log gone")
+KINDS = (
+    "a state flipped",
+    "a manifest flipped",
+    "manifests gone",
+    "states gone",
+    "the whole log gone",
+)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("after", [0, 2])
-def test_a_table_that_nothing_else_can_bring_back_comes_back(tmp_path: Path, kind: str, after: int) -> None:
+def test_a_table_that_nothing_else_can_bring_back_comes_back(
+    tmp_path: Path, kind: str, after: int
+) -> None:
     table = replicated(tmp_path / "t", tmp_path / "replica", after=after)
     before, known = ids(table), table.version - after
     damage(table, kind)
@@ -89,24 +103,33 @@ def test_a_table_that_nothing_else_can_bring_back_comes_back(tmp_path: Path, kin
     preview = Table.repair(table.path, from_replica=str(tmp_path / "replica"), dry_run=True)
     assert (preview.status, preview.source_version) == ("dry_run", known if lost else known + after)
     assert contents(table.path) == left
-    report = Table.repair(table.path, from_replica=True, options={SETTING: str(tmp_path / "replica")})
+    report = Table.repair(
+        table.path, from_replica=True, options={SETTING: str(tmp_path / "replica")}
+    )
     assert (report.status, report.missing_splits) == ("success", 0)
     fresh = Table.open(table.path)
     assert ids(fresh) == (before if not lost else sorted(set(before) - {1000, 1001}))
     if lost and after:
         assert "2 splits that are there are not part of it" in report.message
-    assert {path: data for path, data in contents(table.path).items() if path in left and "_last_ch" not in path} == {
-        path: data for path, data in left.items() if "_last_ch" not in path
-    }
+    assert {
+        path: data
+        for path, data in contents(table.path).items()
+        if path in left and "_last_ch" not in path
+    } == {path: data for path, data in left.items() if "_last_ch" not in path}
     fresh.append(rows([77]))
     assert 77 in ids(Table.open(table.path))
-    assert [version["operation"] for version in fresh.history(limit=2).to_pylist()] == ["WRITE", "REPAIR"]
+    assert [version["operation"] for version in fresh.history(limit=2).to_pylist()] == [
+        "WRITE",
+        "REPAIR",
+    ]
     assert lost is False or fresh.verify(full=True).healthy
 
 
 def test_the_background_copies_what_a_commit_made_due(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t", appends=1)
-    writer = Table.open(table.path, options={SETTING: str(tmp_path / "r"), "checkpoint.interval": 2})
+    writer = Table.open(
+        table.path, options={SETTING: str(tmp_path / "r"), "checkpoint.interval": 2}
+    )
     for number in range(4):
         writer.append(rows([number + 100]))
     CHECKPOINTS.wait()
@@ -166,7 +189,9 @@ def test_an_older_replica_is_refused_by_name(tmp_path: Path) -> None:
     newer = Path(table.path) / "_transaction_log" / f"state-v{table.version:020d}"
     newer.mkdir()
     (newer / "_manifest.avro").write_bytes(b"damaged")
-    with pytest.raises(RefusedError, match=f"older than the table: it ends at version {table.version - 2}"):
+    with pytest.raises(
+        RefusedError, match=f"older than the table: it ends at version {table.version - 2}"
+    ):
         Table.repair(table.path, from_replica=str(tmp_path / "r"))
 
 
@@ -174,7 +199,9 @@ def test_another_history_of_the_same_table_is_refused(tmp_path: Path) -> None:
     table = replicated(tmp_path / "t", tmp_path / "mine")
     shutil.copytree(table.path, tmp_path / "copy")
     for path, value in ((tmp_path / "copy", 50), (Path(table.path), 60)):
-        twin = Table.open(str(path), options={SETTING: str(tmp_path / "r")} if path.name == "copy" else None)
+        twin = Table.open(
+            str(path), options={SETTING: str(tmp_path / "r")} if path.name == "copy" else None
+        )
         twin.append(rows([value]))
         twin.checkpoint()
     (Path(table.path) / "_transaction_log" / f"{table.version:020d}.json").unlink()
@@ -208,7 +235,10 @@ def test_a_checkpoint_that_is_asked_for_mends_a_damaged_replica(tmp_path: Path, 
 def test_two_tables_of_one_id_do_not_share_a_replica_in_silence(tmp_path: Path) -> None:
     table_of(tmp_path / "t", appends=2)
     shutil.copytree(tmp_path / "t", tmp_path / "copy")
-    twins = [Table.open(str(tmp_path / name), options={SETTING: str(tmp_path / "r")}) for name in ("t", "copy")]
+    twins = [
+        Table.open(str(tmp_path / name), options={SETTING: str(tmp_path / "r")})
+        for name in ("t", "copy")
+    ]
     for number, twin in enumerate(twins):
         twin.append(rows([number + 50]))
         twin.checkpoint()
@@ -225,7 +255,9 @@ def test_old_copies_go_by_the_retention_of_states(tmp_path: Path) -> None:
     age(folder, hours=24 * 60)
     table.append(rows([99]))
     table.checkpoint()
-    kept = sorted(p.name for p in folder.glob("_transaction_log/state-v*/_manifest.avro") for p in [p.parent])
+    kept = sorted(
+        p.name for p in folder.glob("_transaction_log/state-v*/_manifest.avro") for p in [p.parent]
+    )
     assert len(kept) == int(str(table.settings["state.retention.versions"]))
     damage(table, "states gone")
     Table.repair(table.path, from_replica=str(tmp_path / "r"))
@@ -257,7 +289,9 @@ def test_a_log_that_lost_its_end_and_opens_at_an_older_version_gets_it_back(tmp_
 
 def test_rows_that_were_deleted_stay_deleted_and_tags_stay(tmp_path: Path) -> None:
     table_of(tmp_path / "t", appends=3)
-    table = Table.open(str(tmp_path / "t"), options={SETTING: str(tmp_path / "r"), "delete.mode": "vector"})
+    table = Table.open(
+        str(tmp_path / "t"), options={SETTING: str(tmp_path / "r"), "delete.mode": "vector"}
+    )
     table.delete(where="id = 7")
     table.tag("release")
     table.checkpoint()
@@ -272,7 +306,8 @@ def test_rows_that_were_deleted_stay_deleted_and_tags_stay(tmp_path: Path) -> No
 def test_a_repair_and_verify_tell_of_tags_whose_versions_are_lost(tmp_path: Path) -> None:
     table_of(tmp_path / "t", appends=3)
     table = Table.open(
-        str(tmp_path / "t"), options={SETTING: str(tmp_path / "r"), "purge.retentionCheckEnabled": False}
+        str(tmp_path / "t"),
+        options={SETTING: str(tmp_path / "r"), "purge.retentionCheckEnabled": False},
     )
     table.tag("release")
     table.append(rows([500]))
@@ -309,7 +344,9 @@ def test_what_cannot_be_meant_is_refused(tmp_path: Path) -> None:
 def test_the_setting_in_a_tables_metadata_is_not_followed(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t", appends=1)
     old = table.metadata
-    crafted = msgspec.structs.replace(old, configuration={**(old.configuration or {}), SETTING: str(tmp_path / "r")})
+    crafted = msgspec.structs.replace(
+        old, configuration={**(old.configuration or {}), SETTING: str(tmp_path / "r")}
+    )
     (tmp_path / "t" / version_path(2)).write_bytes(version_file.encode([crafted]))
     fresh = Table.open(table.path)
     fresh.append(rows([5]))
@@ -321,13 +358,17 @@ def test_the_command_line_takes_the_place(tmp_path: Path) -> None:
     table = replicated(tmp_path / "t", tmp_path / "r")
     before = ids(table)
     damage(table, "states gone")
-    ran = CliRunner().invoke(app, ["repair", table.path, "--from-replica", str(tmp_path / "r"), "--json"])
+    ran = CliRunner().invoke(
+        app, ["repair", table.path, "--from-replica", str(tmp_path / "r"), "--json"]
+    )
     assert ran.exit_code == 0, ran.output
     assert ids(Table.open(table.path)) == before
 
 
 def test_an_id_that_is_no_name_leads_nowhere_else() -> None:
-    assert folder_of("123e4567-e89b-12d3-a456-426614174000") == "123e4567-e89b-12d3-a456-426614174000"
+    assert (
+        folder_of("123e4567-e89b-12d3-a456-426614174000") == "123e4567-e89b-12d3-a456-426614174000"
+    )
     for hostile in ("../../etc", "a/b", "", "..", "x" * 300):
         assert "/" not in folder_of(hostile)
         assert len(folder_of(hostile)) == 64

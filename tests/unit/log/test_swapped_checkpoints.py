@@ -1,5 +1,7 @@
-"""A state or checkpoint in whose place lies another one, whole in itself: of another version, of another table, or a part of
-one. It is taken for what it is, which is damage: the rows stay what the versions say, and CHECKPOINT heals it."""
+"""A state or checkpoint in whose place lies another one, whole in itself: of another version, of
+another table, or a part of one. It is taken for what it is, which is damage: the rows stay what the
+versions say, and CHECKPOINT heals it.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ def swap(target: Path, content: bytes) -> None:
 
 
 @pytest.fixture(params=["another version", "another table", "another version of another table"])
-def swapped(request: pytest.FixtureRequest, tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> Table:
+def swapped(
+    request: pytest.FixtureRequest, tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> Table:
     """A table whose newest checkpoint, or a part of it, is another one's."""
     path, other = tmp_path / "t", tmp_path / "other"
     table = made(path, place, monkeypatch)
@@ -83,7 +87,9 @@ def swapped(request: pytest.FixtureRequest, tmp_path: Path, place: str, monkeypa
 @pytest.mark.parametrize("place", PLACES)
 def test_another_checkpoint_is_not_taken_for_the_table(swapped: Table) -> None:
     assert ids(Table.open(swapped.path)) == list(range(40))
-    assert [f for f in Table.open(swapped.path).verify().findings if f.severity in ("error", "warning")] != []
+    assert [
+        f for f in Table.open(swapped.path).verify().findings if f.severity in ("error", "warning")
+    ] != []
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -128,7 +134,10 @@ def test_a_version_is_no_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     table = made(tmp_path / "t", "JSON checkpoint", monkeypatch)
     log = tmp_path / "t" / log_files.LOG
     for version in (1, 4):
-        swap(log / f"{4:020d}.checkpoint.json", (tmp_path / "t" / log_files.version_path(version)).read_bytes())
+        swap(
+            log / f"{4:020d}.checkpoint.json",
+            (tmp_path / "t" / log_files.version_path(version)).read_bytes(),
+        )
         assert ids(Table.open(table.path)) == list(range(40))
 
 
@@ -147,7 +156,9 @@ def test_a_part_of_a_second_checkpoint_of_the_version_is_another_part(
 
 
 def two_manifests_in_each_others_place(path: Path) -> Table:
-    """A state of two manifests with as many entries and the same bytes in all, each under the other's name."""
+    """A state of two manifests with as many entries and the same bytes in all, each under the
+    other's name.
+    """
     table = table_of(path, appends=2, options={"checkpoint.interval": 1_000})
     table.checkpoint()
     for n in (2, 3):
@@ -160,14 +171,20 @@ def two_manifests_in_each_others_place(path: Path) -> Table:
     return table
 
 
-def test_a_manifest_in_the_place_of_another_is_found_before_a_split_is_skipped(tmp_path: Path) -> None:
-    """A filter reads only the manifests that may hold a match, so the counts of the whole do not tell."""
+def test_a_manifest_in_the_place_of_another_is_found_before_a_split_is_skipped(
+    tmp_path: Path,
+) -> None:
+    """A filter reads only the manifests that may hold a match, so the counts of the whole do not
+    tell.
+    """
     table = two_manifests_in_each_others_place(tmp_path / "t")
     for wanted in range(40):
         PROCESS_CACHE.invalidate()
         found = Table.open(table.path).scan(where=f"id = {wanted}").read_all()
         assert found.column("id").to_pylist() == [wanted]
-    assert [f for f in Table.open(table.path).verify().findings if f.severity in ("error", "warning")] != []
+    assert [
+        f for f in Table.open(table.path).verify().findings if f.severity in ("error", "warning")
+    ] != []
 
 
 def test_swapped_manifests_are_written_anew_and_cover_nothing_meanwhile(tmp_path: Path) -> None:

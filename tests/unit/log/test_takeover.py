@@ -1,4 +1,6 @@
-"""The first write into a table of an older protocol raises the protocol in the same version (rule V11)."""
+"""The first write into a table of an older protocol raises the protocol in the same version (rule
+V11).
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def old_table(path: Path, protocol: int) -> Table:
     """An empty table as an older engine made it."""
     log = path / "_transaction_log"
     log.mkdir(parents=True)
-    metadata = MetadataAction(id="old", schema_string=schema_to_json(ROWS), partition_columns=(), created_time=0)
+    metadata = MetadataAction(
+        id="old", schema_string=schema_to_json(ROWS), partition_columns=(), created_time=0
+    )
     actions = [ProtocolAction(min_reader_version=protocol, min_writer_version=protocol), metadata]
     (path / version_path(0)).write_bytes(version_file.encode(actions))
     return Table.open(str(path))
@@ -37,7 +41,9 @@ def actions_of(path: Path, version: int) -> list[object]:
 
 
 @pytest.mark.parametrize("protocol", OLD)
-def test_the_first_append_raises_the_protocol_and_writes_a_state(tmp_path: Path, protocol: int) -> None:
+def test_the_first_append_raises_the_protocol_and_writes_a_state(
+    tmp_path: Path, protocol: int
+) -> None:
     table = old_table(tmp_path / "t", protocol)
     assert table.append(rows(range(5))) == 1
     raised = [a for a in actions_of(tmp_path / "t", 1) if isinstance(a, ProtocolAction)]
@@ -69,7 +75,9 @@ def test_a_table_that_was_downgraded_stays_readable_for_older_engines(tmp_path: 
     assert added.doc_mapping_ref == schema_hash(added.doc_mapping_json)
 
 
-def test_the_same_mapping_in_another_order_has_the_same_name_in_every_protocol(tmp_path: Path) -> None:
+def test_the_same_mapping_in_another_order_has_the_same_name_in_every_protocol(
+    tmp_path: Path,
+) -> None:
     table = table_of(tmp_path / "t", appends=1)
     table.admin.downgrade_protocol(to=2, log_only=True)
     version = table.append(rows([7]))

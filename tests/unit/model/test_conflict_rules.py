@@ -14,7 +14,9 @@ from indextables.model.snapshot import CommittedVersion, Snapshot
 from indextables.storage.local import LocalStore
 from tests.support.tables import append, create_on, split
 
-READ = MetadataAction(id="t", schema_string="{}", partition_columns=(), configuration={}, created_time=0)
+READ = MetadataAction(
+    id="t", schema_string="{}", partition_columns=(), configuration={}, created_time=0
+)
 GONE = RemoveAction(path="a.split")
 NEW = AddAction(path="b.split", size=1)
 
@@ -26,13 +28,25 @@ def by(operation: Operation, *actions: LogAction) -> list[CommittedVersion]:
 @pytest.mark.parametrize(
     ("intent", "theirs", "reason"),
     [
-        (Intent("delete", masks=frozenset({"a.split"})), by(Operation.MERGE, GONE), "no longer part"),
+        (
+            Intent("delete", masks=frozenset({"a.split"})),
+            by(Operation.MERGE, GONE),
+            "no longer part",
+        ),
         (Intent("delete", masks=frozenset({"b.split"})), by(Operation.MERGE, GONE), None),
-        (Intent("restore", adds=frozenset({"a.split"})), by(Operation.PURGE, GONE), "taken for an orphan"),
+        (
+            Intent("restore", adds=frozenset({"a.split"})),
+            by(Operation.PURGE, GONE),
+            "taken for an orphan",
+        ),
         (Intent("restore", revives=True), by(Operation.PURGE, GONE), "purged concurrently"),
         (Intent("reindex", reindexes=True), by(Operation.APPEND, NEW), "rows were added"),
         (Intent("append"), by(Operation.APPEND, NEW), None),
-        (Intent("append"), by(Operation.METADATA, replace(READ, partition_columns=("day",))), "the partitioning"),
+        (
+            Intent("append"),
+            by(Operation.METADATA, replace(READ, partition_columns=("day",))),
+            "the partitioning",
+        ),
         (Intent("append"), by(Operation.METADATA, replace(READ, description="x")), None),
         (
             Intent("alter", sets_metadata=True, writes_data=False),
@@ -65,7 +79,10 @@ def test_what_the_newest_snapshot_means_where_versions_are_gone(table: Table) ->
     with table.transaction(operation=Operation.DELETE, check_splits=False) as tx:
         tx.remove(s1)
     now = newest(table)
-    for intent in (Intent("merge", replaces=frozenset({s1, s2})), Intent("delete", masks=frozenset({s1}))):
+    for intent in (
+        Intent("merge", replaces=frozenset({s1, s2})),
+        Intent("delete", masks=frozenset({s1})),
+    ):
         found = find_difference(intent, read, now)
         assert found is not None and "no longer part" in found.reason
     assert find_difference(Intent("merge", replaces=frozenset({s2})), read, now) is None

@@ -29,7 +29,9 @@ def everything(snapshot: Snapshot) -> pa.Table:
 def named(*names: str) -> Callable[[Snapshot], pa.Table]:
     def select(snapshot: Snapshot) -> pa.Table:
         files = snapshot.all_files
-        wanted = pa.array([p.split("/")[-1].removesuffix(".split") in names for p in files["path"].to_pylist()])
+        wanted = pa.array(
+            [p.split("/")[-1].removesuffix(".split") in names for p in files["path"].to_pylist()]
+        )
         return files.filter(wanted)
 
     return select
@@ -40,11 +42,15 @@ def commit(table: Table, changes: Changes) -> int | None:
 
 
 def overwrite(name: str) -> Act:
-    return lambda t: commit(t, Changes(Operation.OVERWRITE, adds=[split(name)], selected=everything))
+    return lambda t: commit(
+        t, Changes(Operation.OVERWRITE, adds=[split(name)], selected=everything)
+    )
 
 
 def replace_where(name: str) -> Act:
-    return lambda t: commit(t, Changes(Operation.REPLACE_WHERE, adds=[split(name)], selected=named("s1", "theirs")))
+    return lambda t: commit(
+        t, Changes(Operation.REPLACE_WHERE, adds=[split(name)], selected=named("s1", "theirs"))
+    )
 
 
 def drop(name: str) -> Act:
@@ -79,7 +85,10 @@ def add_column(name: str) -> Act:
     wider = SCHEMA.append(pa.field("extra", pa.string()))
     return lambda t: commit(
         t,
-        Changes(Operation.METADATA, metadata=msgspec.structs.replace(t.metadata, schema_string=schema_to_json(wider))),
+        Changes(
+            Operation.METADATA,
+            metadata=msgspec.structs.replace(t.metadata, schema_string=schema_to_json(wider)),
+        ),
     )
 
 
@@ -129,7 +138,8 @@ ACTS: dict[str, Callable[[str], Act]] = {
 S = {"s1", "s2"}
 X = None
 
-# ours -> theirs -> what is live afterwards if ours goes through; X: ours is refused and theirs stands alone.
+# ours -> theirs -> what is live afterwards if ours goes through; X: ours is refused and theirs
+# stands alone.
 TABLE: dict[str, dict[str, set[str] | None]] = {
     "append": {
         "append": S | {"theirs", "ours"},
@@ -144,7 +154,19 @@ TABLE: dict[str, dict[str, set[str] | None]] = {
         "skip": S | {"ours"},
     },
     "overwrite": {
-        **{key: {"ours"} for key in ["append", "overwrite", "replace", "merge", "drop", "delete", "rename", "skip"]},
+        **{
+            key: {"ours"}
+            for key in [
+                "append",
+                "overwrite",
+                "replace",
+                "merge",
+                "drop",
+                "delete",
+                "rename",
+                "skip",
+            ]
+        },
         "schema": X,
         "restore": {"ours"},
     },
@@ -162,7 +184,9 @@ TABLE: dict[str, dict[str, set[str] | None]] = {
     },
     "merge": {
         "append": {"theirs", "ours"},
-        **dict.fromkeys(["overwrite", "replace", "merge", "drop", "delete", "restore", "schema"], X),
+        **dict.fromkeys(
+            ["overwrite", "replace", "merge", "drop", "delete", "restore", "schema"], X
+        ),
         "rename": {"ours"},
         "skip": {"ours"},
     },
@@ -180,7 +204,9 @@ TABLE: dict[str, dict[str, set[str] | None]] = {
     },
     "delete": {
         "append": {"s2", "theirs", "ours"},
-        **dict.fromkeys(["overwrite", "replace", "merge", "drop", "delete", "restore", "schema"], X),
+        **dict.fromkeys(
+            ["overwrite", "replace", "merge", "drop", "delete", "restore", "schema"], X
+        ),
         "rename": {"s2", "ours"},
         "skip": {"s2", "ours"},
     },

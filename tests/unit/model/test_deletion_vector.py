@@ -1,4 +1,6 @@
-"""Row numbers as Roaring bitmaps: every form of a block, several blocks, several vectors in one file, damage."""
+"""Row numbers as Roaring bitmaps: every form of a block, several blocks, several vectors in one
+file, damage.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ def test_what_is_encoded_is_decoded(name: str) -> None:
 
 
 def test_the_bytes_are_those_of_the_roaring_format() -> None:
-    assert encode_rows(np.array([5, BLOCK + 7])) == struct.pack("<IIHHHHIIHH", 12346, 2, 0, 0, 1, 0, 24, 26, 5, 7)
+    assert encode_rows(np.array([5, BLOCK + 7])) == struct.pack(
+        "<IIHHHHIIHH", 12346, 2, 0, 0, 1, 0, 24, 26, 5, 7
+    )
     assert encode_rows(np.arange(10, 30)) == struct.pack("<IBHHHHH", 12347, 1, 0, 19, 1, 10, 19)
 
 
@@ -82,7 +86,9 @@ def test_numbers_that_do_not_ascend_are_refused(numbers: Sequence[int]) -> None:
         decode_rows(data, path="x")
 
 
-@pytest.mark.parametrize("data", [b"", b"abc", struct.pack("<I", 1), encode_rows(np.array([1])) + b"\0"])
+@pytest.mark.parametrize(
+    "data", [b"", b"abc", struct.pack("<I", 1), encode_rows(np.array([1])) + b"\0"]
+)
 def test_what_is_no_vector_is_refused(data: bytes) -> None:
     with pytest.raises(BadFileError):
         decode_rows(data, path="x")

@@ -17,7 +17,11 @@ from indextables.model.protocol import (
 
 
 def test_what_this_release_writes_it_reads() -> None:
-    for protocol in (NEW_TABLE_PROTOCOL, LEGACY_PROTOCOL, ProtocolAction(min_reader_version=3, min_writer_version=3)):
+    for protocol in (
+        NEW_TABLE_PROTOCOL,
+        LEGACY_PROTOCOL,
+        ProtocolAction(min_reader_version=3, min_writer_version=3),
+    ):
         check_writable(protocol, path="t")
 
 
@@ -31,18 +35,25 @@ def test_a_version_too_high_names_both_numbers() -> None:
 
 def test_an_unknown_feature_is_named() -> None:
     with pytest.raises(UnsupportedError, match="timeMachine"):
-        check_readable(ProtocolAction(min_reader_version=3, reader_features=("timeMachine", "avroState")), path="t")
+        check_readable(
+            ProtocolAction(min_reader_version=3, reader_features=("timeMachine", "avroState")),
+            path="t",
+        )
 
 
 def test_an_upgrade_never_lowers() -> None:
     raised = raise_protocol(NEW_TABLE_PROTOCOL, min_reader_version=2, min_writer_version=2)
     assert raised == NEW_TABLE_PROTOCOL
-    raised = raise_protocol(LEGACY_PROTOCOL, min_reader_version=3, min_writer_version=2, features=("footerOffsets",))
+    raised = raise_protocol(
+        LEGACY_PROTOCOL, min_reader_version=3, min_writer_version=2, features=("footerOffsets",)
+    )
     assert (raised.min_reader_version, raised.min_writer_version) == (3, 2)
     assert raised.reader_features == ("footerOffsets",)
     assert raised.writer_features is None
     assert (
-        raise_protocol(raised, min_reader_version=4, min_writer_version=4, features=FEATURES).reader_features
+        raise_protocol(
+            raised, min_reader_version=4, min_writer_version=4, features=FEATURES
+        ).reader_features
         == FEATURES
     )
 
@@ -51,4 +62,6 @@ def test_an_upgrade_beyond_this_release_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="highest is 4"):
         raise_protocol(LEGACY_PROTOCOL, min_reader_version=5, min_writer_version=5)
     with pytest.raises(InvalidInputError, match="nonsense"):
-        raise_protocol(LEGACY_PROTOCOL, min_reader_version=4, min_writer_version=4, features=("nonsense",))
+        raise_protocol(
+            LEGACY_PROTOCOL, min_reader_version=4, min_writer_version=4, features=("nonsense",)
+        )

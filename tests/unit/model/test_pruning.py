@@ -1,4 +1,6 @@
-"""Pruning: which files a predicate leaves, which match throughout, and what is made of other writers' statistics."""
+"""Pruning: which files a predicate leaves, which match throughout, and what is made of other
+writers' statistics.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,11 @@ def entry(
 ) -> dict[str, Any]:
     maps = {"partition_values": partition, "min_values": low, "max_values": high}
     given = {name: None if texts is None else list(texts.items()) for name, texts in maps.items()}
-    return dict.fromkeys(FILE_SCHEMA.names) | given | {"path": "p", "size": 1, "num_records": records, "stats": stats}
+    return (
+        dict.fromkeys(FILE_SCHEMA.names)
+        | given
+        | {"path": "p", "size": 1, "num_records": records, "stats": stats}
+    )
 
 
 def listed(*entries: dict[str, Any]) -> pa.Table:
@@ -49,7 +55,9 @@ def kept(condition: str, files: pa.Table, **options: Any) -> list[bool]:
 
 
 def whole(condition: str, files: pa.Table) -> list[bool]:
-    mask: list[bool] = all_match(bind(parse(condition), SCHEMA), files, partition_columns=PARTITIONS).to_pylist()
+    mask: list[bool] = all_match(
+        bind(parse(condition), SCHEMA), files, partition_columns=PARTITIONS
+    ).to_pylist()
     return mask
 
 
@@ -81,7 +89,9 @@ PARTITIONED = listed(
         ("st.y = 5", [1] * 7, [0] * 7),
     ],
 )
-def test_partition_values_are_exact(condition: str, expected: list[int], certain: list[int]) -> None:
+def test_partition_values_are_exact(
+    condition: str, expected: list[int], certain: list[int]
+) -> None:
     assert kept(condition, PARTITIONED) == [bool(e) for e in expected]
     assert whole(condition, PARTITIONED) == [bool(c) for c in certain]
 
@@ -148,7 +158,9 @@ def test_both_kinds_of_pruning_meet() -> None:
 
 
 def test_chunks_and_slices_of_a_list_are_seen_whole() -> None:
-    files = pa.concat_tables([BOUNDED.slice(1, 2), PARTITIONED.slice(0, 2), BOUNDED.slice(0, 1), BOUNDED.slice(0, 0)])
+    files = pa.concat_tables(
+        [BOUNDED.slice(1, 2), PARTITIONED.slice(0, 2), BOUNDED.slice(0, 1), BOUNDED.slice(0, 0)]
+    )
     assert kept("n < 5", files) == [False, True, True, True, False]
     assert kept("hour = 9", files) == [True, True, True, False, True]
     assert kept("n < 5", files.slice(0, 0)) == []
@@ -168,7 +180,9 @@ def test_nan_is_the_greatest() -> None:
 
 
 def test_a_zero_bounds_both_zeros() -> None:
-    files = listed(entry(low={"x": "-0.0"}, high={"x": "0.0"}), entry(low={"x": "-5"}, high={"x": "-0.0"}))
+    files = listed(
+        entry(low={"x": "-0.0"}, high={"x": "0.0"}), entry(low={"x": "-5"}, high={"x": "-0.0"})
+    )
     assert kept("x = 0.0", files) == [True, True]
     assert kept("x > -0.0", files) == [False, False]
 
@@ -180,11 +194,16 @@ def test_bounds_in_the_wrong_order_are_not_believed() -> None:
 def test_timestamps_as_microseconds_are_read_and_seconds_are_not_guessed() -> None:
     micros = {"at": "1704067200000000"}, {"at": "1704153600000000"}
     seconds = {"at": "1704067200"}, {"at": "1704153600"}
-    assert kept("at < '2023-12-31'", listed(entry(None, *micros), entry(None, *seconds))) == [False, True]
+    assert kept("at < '2023-12-31'", listed(entry(None, *micros), entry(None, *seconds))) == [
+        False,
+        True,
+    ]
 
 
 def test_text_in_utf16_order_cut_without_rounding_is_widened() -> None:
-    """The greatest of these in UTF-16 is the second, the least the first; a cut maximum may stand for more."""
+    """The greatest of these in UTF-16 is the second, the least the first; a cut maximum may stand
+    for more.
+    """
     least = listed(entry(low={"s": "a\U00010000"}, high={"s": "b"}))
     assert kept("s = 'a\uffff'", least) == [True]
     greatest = listed(entry(low={"s": "a"}, high={"s": "b\uffff"}))
@@ -213,9 +232,13 @@ def test_the_first_value_of_a_type_that_a_writer_cannot_compare_is_no_bound() ->
     assert kept("small = 7", files) == [True, False, False, False]
 
 
-def manifests(condition: str, column: str, *bounds: tuple[str | None, str | None], typed: bool = True) -> list[bool]:
+def manifests(
+    condition: str, column: str, *bounds: tuple[str | None, str | None], typed: bool = True
+) -> list[bool]:
     bound = bind(parse(condition), SCHEMA)
-    found: list[bool] = manifests_may_match(bound, {column: bounds}, count=len(bounds), typed=typed).to_pylist()
+    found: list[bool] = manifests_may_match(
+        bound, {column: bounds}, count=len(bounds), typed=typed
+    ).to_pylist()
     return found
 
 
@@ -230,12 +253,17 @@ def test_manifests_are_ruled_out_by_typed_bounds() -> None:
 
 def test_untyped_bounds_are_used_only_where_every_order_agrees() -> None:
     assert manifests("hour = 10", "hour", ("1", "9"), ("3", "3"), typed=False) == [True, False]
-    assert manifests("day = '2024-06-01'", "day", ("2024-01-01", "2024-03-01"), typed=False) == [False]
+    assert manifests("day = '2024-06-01'", "day", ("2024-01-01", "2024-03-01"), typed=False) == [
+        False
+    ]
     assert manifests("s = '10'", "s", ("9", "95"), typed=False) == [True]
     assert manifests("s = 'z'", "s", ("a", "a"), ("a", "c"), typed=False) == [False, True]
     assert manifests("s = ''", "s", ("a", "a"), typed=False) == [True]
     # Escaped, `a/b` sorts below `a0`.
-    assert manifests("s = 'a/b'", "s", ("a%2Fb", "a%2Fb"), ("a", "a.c"), typed=False) == [True, True]
+    assert manifests("s = 'a/b'", "s", ("a%2Fb", "a%2Fb"), ("a", "a.c"), typed=False) == [
+        True,
+        True,
+    ]
 
 
 def test_bounds_of_earlier_releases_leave_out_the_text_that_stands_for_null() -> None:

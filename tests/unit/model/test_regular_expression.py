@@ -1,4 +1,6 @@
-"""Regular expressions: the same meaning in the term dictionary, in Arrow and as plainly as Python says it."""
+"""Regular expressions: the same meaning in the term dictionary, in Arrow and as plainly as Python
+says it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,26 @@ import tantivy
 
 from indextables.model.regular_expression import RegexFaultError, regular_expression
 
-TEXTS = ["", "a", "ab", "abc", "aab", "bbb", "a1", "1", "c-d", "ca", "éa", "aé", "cab", "bca1", "aaaa", "A", "aB", "É"]
+TEXTS = [
+    "",
+    "a",
+    "ab",
+    "abc",
+    "aab",
+    "bbb",
+    "a1",
+    "1",
+    "c-d",
+    "ca",
+    "éa",
+    "aé",
+    "cab",
+    "bca1",
+    "aaaa",
+    "A",
+    "aB",
+    "É",
+]
 
 
 def made(rng: random.Random, depth: int = 3) -> str:
@@ -45,8 +66,12 @@ def test_every_engine_finds_the_same(ignore_case: bool) -> None:
         plain = re.compile(pattern, re.DOTALL | (re.IGNORECASE if ignore_case else 0))
         whole = regular_expression(pattern, ignore_case=ignore_case, whole=True)
         expected = [text for text in TEXTS if plain.fullmatch(text)]
-        assert pa.array(TEXTS).filter(whole.matching(pa.array(TEXTS))).to_pylist() == expected, pattern
-        hits = searcher.search(tantivy.Query.regex_query(schema, "t", whole.automaton()), limit=100).hits
+        assert pa.array(TEXTS).filter(whole.matching(pa.array(TEXTS))).to_pylist() == expected, (
+            pattern
+        )
+        hits = searcher.search(
+            tantivy.Query.regex_query(schema, "t", whole.automaton()), limit=100
+        ).hits
         assert sorted(TEXTS[place.doc] for _, place in hits) == sorted(expected), pattern
         inside = regular_expression(pattern)
         if not ignore_case:
@@ -70,7 +95,9 @@ def test_every_engine_finds_the_same(ignore_case: bool) -> None:
         (r"a\.b", "axb", False),
     ],
 )
-def test_inside_a_value_expressions_mean_what_java_says(pattern: str, value: str, found: bool) -> None:
+def test_inside_a_value_expressions_mean_what_java_says(
+    pattern: str, value: str, found: bool
+) -> None:
     assert regular_expression(pattern).matching(pa.array([value])).to_pylist() == [found]
 
 

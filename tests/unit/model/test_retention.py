@@ -1,4 +1,6 @@
-"""What may be deleted: never anything that something retained can reach, oldest first, and nothing of unknown age."""
+"""What may be deleted: never anything that something retained can reach, oldest first, and nothing
+of unknown age.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,12 @@ def obj(path: str, age: int | None = 1000) -> LogObject:
     return LogObject(path, 10, None if age is None else NOW - age)
 
 
-def state(version: int, *manifests: str, age: int | None = 1000, readable: bool = True) -> CheckpointFiles:
-    return CheckpointFiles((obj(f"state{version}", age),), frozenset(manifests) if readable else None)
+def state(
+    version: int, *manifests: str, age: int | None = 1000, readable: bool = True
+) -> CheckpointFiles:
+    return CheckpointFiles(
+        (obj(f"state{version}", age),), frozenset(manifests) if readable else None
+    )
 
 
 def inventory(
@@ -73,7 +79,11 @@ def test_without_an_older_base_every_version_is_needed() -> None:
 def test_states_are_kept_by_number_and_by_age() -> None:
     states = {v: state(v, age=100 * (6 - v)) for v in range(1, 6)}
     log = inventory(range(6), states)
-    assert paths(log, RetentionPolicy(10**9, 0, 0, 0, state_versions=2)) == ["state1", "state2", "state3"]
+    assert paths(log, RetentionPolicy(10**9, 0, 0, 0, state_versions=2)) == [
+        "state1",
+        "state2",
+        "state3",
+    ]
     assert paths(log, RetentionPolicy(10**9, 350, 0, 0, state_versions=1)) == ["state1", "state2"]
 
 
@@ -86,13 +96,17 @@ def test_unknown_age_is_kept() -> None:
 def test_a_state_that_is_not_whole_covers_nothing() -> None:
     log = inventory(range(7), {2: state(2, "a"), 5: state(5, "a", "gone")}, manifests="a")
     assert paths(log) == ["v0", "v1"]
-    unreadable = inventory(range(7), {2: state(2, "a"), 5: state(5, readable=False)}, manifests="ax")
+    unreadable = inventory(
+        range(7), {2: state(2, "a"), 5: state(5, readable=False)}, manifests="ax"
+    )
     assert paths(unreadable) == ["v0", "v1"]
 
 
 def test_young_manifests_are_left_for_writers_under_way() -> None:
     log = LogInventory(
-        versions={0: obj("v0")}, states={0: state(0, "a")}, manifests={"a": obj("a"), "b": obj("b", 10), "c": obj("c")}
+        versions={0: obj("v0")},
+        states={0: state(0, "a")},
+        manifests={"a": obj("a"), "b": obj("b", 10), "c": obj("c")},
     )
     assert paths(log, RetentionPolicy(0, 0, 0, 500)) == ["c"]
 
@@ -120,7 +134,12 @@ def logs(draw: st.DrawFn) -> LogInventory:
     oldest = draw(st.integers(0, newest))
     manifests = {m: obj(m, draw(ages)) for m in "abcde" if draw(st.booleans())}
     states = {
-        v: state(v, *draw(st.sets(st.sampled_from("abcde"))), age=draw(ages), readable=draw(st.booleans()))
+        v: state(
+            v,
+            *draw(st.sets(st.sampled_from("abcde"))),
+            age=draw(ages),
+            readable=draw(st.booleans()),
+        )
         for v in range(newest + 1)
         if draw(st.integers(0, 3)) == 0
     }
@@ -147,9 +166,21 @@ def without(log: LogInventory, gone: list[ExpiredFile]) -> LogInventory:
     )
 
 
-@given(logs(), st.integers(0, 1500), st.integers(0, 1500), st.integers(0, 1500), st.integers(0, 3), st.integers(1, 3))
+@given(
+    logs(),
+    st.integers(0, 1500),
+    st.integers(0, 1500),
+    st.integers(0, 1500),
+    st.integers(0, 3),
+    st.integers(1, 3),
+)
 def test_what_must_stay_readable_stays_readable_at_every_step(
-    log: LogInventory, log_ms: int, state_ms: int, manifest_ms: int, versions: int, state_versions: int
+    log: LogInventory,
+    log_ms: int,
+    state_ms: int,
+    manifest_ms: int,
+    versions: int,
+    state_versions: int,
 ) -> None:
     policy = RetentionPolicy(log_ms, state_ms, 0, manifest_ms, versions, state_versions)
     expiry = find_expired(log, policy, now_ms=NOW)
@@ -157,7 +188,11 @@ def test_what_must_stay_readable_stays_readable_at_every_step(
     for done in range(len(expiry.expired) + 1):
         left = without(log, list(expiry.expired[:done]))
         lost = before - readable(left)
-        young = {v for v, f in log.versions.items() if f.last_modified_ms is None or NOW - f.last_modified_ms < log_ms}
+        young = {
+            v
+            for v, f in log.versions.items()
+            if f.last_modified_ms is None or NOW - f.last_modified_ms < log_ms
+        }
         assert not lost & young
         assert not before or max(before) in readable(left)
         assert not expiry.expired or expiry.anchor in readable(left)

@@ -10,7 +10,12 @@ import pytest
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from indextables.errors import CorruptTableError, InvalidInputError, SchemaMismatchError, UnsupportedError
+from indextables.errors import (
+    CorruptTableError,
+    InvalidInputError,
+    SchemaMismatchError,
+    UnsupportedError,
+)
 from indextables.model.schema import (
     check_partition_columns,
     check_schema,
@@ -27,7 +32,9 @@ EVERY_TYPE = spark.StructType(
         spark.StructField("by", spark.ByteType(), False),
         spark.StructField("sh", spark.ShortType()),
         spark.StructField("in", spark.IntegerType()),
-        spark.StructField("lo", spark.LongType(), True, {"comment": "größe", "id": 7, "nested": {"x": [1, None]}}),
+        spark.StructField(
+            "lo", spark.LongType(), True, {"comment": "größe", "id": 7, "nested": {"x": [1, None]}}
+        ),
         spark.StructField("fl", spark.FloatType()),
         spark.StructField("do", spark.DoubleType()),
         spark.StructField("de", spark.DecimalType(38, 18)),
@@ -40,12 +47,16 @@ EVERY_TYPE = spark.StructType(
         spark.StructField("ts", spark.TimestampType()),
         spark.StructField("tn", spark.TimestampNTZType()),
         spark.StructField("ar", spark.ArrayType(spark.VarcharType(4), False)),
-        spark.StructField("ma", spark.MapType(spark.StringType(), spark.ArrayType(spark.LongType()), False)),
+        spark.StructField(
+            "ma", spark.MapType(spark.StringType(), spark.ArrayType(spark.LongType()), False)
+        ),
         spark.StructField(
             "nest",
             spark.StructType(
                 [
-                    spark.StructField("a", spark.StructType([spark.StructField("b", spark.IntegerType(), False)])),
+                    spark.StructField(
+                        "a", spark.StructType([spark.StructField("b", spark.IntegerType(), False)])
+                    ),
                     spark.StructField("m", spark.MapType(spark.IntegerType(), spark.DateType())),
                 ]
             ),
@@ -69,7 +80,9 @@ def test_every_spark_type_comes_back_from_arrow() -> None:
 
 def test_the_arrow_types_are_those_that_pyspark_uses() -> None:
     # PySpark itself cannot carry char and varchar over Arrow.
-    carried = spark.StructType([f for f in EVERY_TYPE.fields if "char" not in f.dataType.simpleString()])
+    carried = spark.StructType(
+        [f for f in EVERY_TYPE.fields if "char" not in f.dataType.simpleString()]
+    )
     assert schema_from_json(carried.json()) == to_arrow_schema(carried, timezone="UTC")
 
 
@@ -80,14 +93,18 @@ def test_normalizing_what_spark_has_changes_nothing() -> None:
 
 def test_foreign_arrow_metadata_survives_the_way_through_json() -> None:
     metadata = {b"PARQUET:field_id": b"3", b"raw": b"\xff\x00"}
-    schema = pa.schema([pa.field("a", pa.int64(), metadata=metadata), pa.field("b", pa.string(), nullable=False)])
+    schema = pa.schema(
+        [pa.field("a", pa.int64(), metadata=metadata), pa.field("b", pa.string(), nullable=False)]
+    )
     assert schema_from_json(schema_to_json(schema)).equals(schema, check_metadata=True)
 
 
 def test_a_user_defined_type_keeps_its_description() -> None:
     udt = {"type": "udt", "class": "x.Point", "pyClass": "x.Point", "sqlType": {"type": "array"}}
     udt["sqlType"] = {"type": "array", "elementType": "double", "containsNull": False}
-    text = json.dumps({"type": "struct", "fields": [{"name": "p", "type": udt, "nullable": True, "metadata": {}}]})
+    text = json.dumps(
+        {"type": "struct", "fields": [{"name": "p", "type": udt, "nullable": True, "metadata": {}}]}
+    )
     schema = schema_from_json(text)
     assert schema.field("p").type == pa.list_(pa.field("element", pa.float64(), nullable=False))
     assert json.loads(schema_to_json(schema)) == json.loads(text)
@@ -116,7 +133,10 @@ def test_a_user_defined_type_keeps_its_description() -> None:
         (pa.large_list(pa.uint8()), pa.list_(pa.int16())),
         (pa.list_(pa.string_view(), 3), pa.list_(pa.string())),
         (pa.struct([("a", pa.large_binary())]), pa.struct([("a", pa.binary())])),
-        (pa.map_(pa.large_string(), pa.uint8()), pa.map_(pa.string(), pa.field("value", pa.int16()))),
+        (
+            pa.map_(pa.large_string(), pa.uint8()),
+            pa.map_(pa.string(), pa.field("value", pa.int16())),
+        ),
         (pa.run_end_encoded(pa.int32(), pa.large_string()), pa.string()),
     ],
     ids=str,
@@ -128,7 +148,9 @@ def test_other_arrow_types_become_what_spark_has(given: pa.DataType, expected: p
 
 
 @pytest.mark.parametrize(
-    "given", [pa.decimal256(50, 2), pa.decimal128(5, -2), pa.dense_union([pa.field("a", pa.int8())])], ids=str
+    "given",
+    [pa.decimal256(50, 2), pa.decimal128(5, -2), pa.dense_union([pa.field("a", pa.int8())])],
+    ids=str,
 )
 def test_what_spark_does_not_have_is_refused_by_column_and_type(given: pa.DataType) -> None:
     schema = pa.schema([pa.field("s", pa.struct([("x", given)]))])
@@ -137,7 +159,9 @@ def test_what_spark_does_not_have_is_refused_by_column_and_type(given: pa.DataTy
     assert caught.value.context == {"column": "s.x", "type": str(given)}
 
 
-@pytest.mark.parametrize("text", ["", "nonsense", "[]", '{"type":"array"}', '{"type":"struct","fields":[{"a":1}]}'])
+@pytest.mark.parametrize(
+    "text", ["", "nonsense", "[]", '{"type":"array"}', '{"type":"struct","fields":[{"a":1}]}']
+)
 def test_a_garbled_schema_string_is_corruption(text: str) -> None:
     with pytest.raises(CorruptTableError):
         schema_from_json(text)
@@ -159,7 +183,14 @@ def test_duplicate_names_are_refused_without_regard_to_case() -> None:
         check_schema(pa.schema([]))
 
 
-SCHEMA = pa.schema([("id", pa.int64()), ("Day", pa.date32()), ("tags", pa.list_(pa.string())), ("raw", pa.binary())])
+SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("Day", pa.date32()),
+        ("tags", pa.list_(pa.string())),
+        ("raw", pa.binary()),
+    ]
+)
 
 
 def test_partition_columns_come_back_in_the_schemas_spelling() -> None:
@@ -217,9 +248,14 @@ def test_every_difference_is_listed() -> None:
 
 
 def test_new_columns_are_added_at_the_end_and_nullable() -> None:
-    table = pa.schema([pa.field("a", pa.int64(), nullable=False), pa.field("s", pa.struct([("x", pa.int32())]))])
+    table = pa.schema(
+        [pa.field("a", pa.int64(), nullable=False), pa.field("s", pa.struct([("x", pa.int32())]))]
+    )
     data = pa.schema(
-        [pa.field("new", pa.date32(), nullable=False), pa.field("S", pa.struct([("z", pa.int8()), ("x", pa.int32())]))]
+        [
+            pa.field("new", pa.date32(), nullable=False),
+            pa.field("S", pa.struct([("z", pa.int8()), ("x", pa.int32())])),
+        ]
     )
     merged = merge_schemas(table, data)
     assert merged == pa.schema(

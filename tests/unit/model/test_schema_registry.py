@@ -47,7 +47,9 @@ def test_the_hash_of_a_real_table() -> None:
 
 
 def test_order_and_spacing_do_not_matter_but_content_does() -> None:
-    shuffled = json.dumps([dict(reversed(item.items())) for item in reversed(json.loads(GOLDEN_01))], indent=2)
+    shuffled = json.dumps(
+        [dict(reversed(item.items())) for item in reversed(json.loads(GOLDEN_01))], indent=2
+    )
     assert schema_hash(shuffled) == schema_hash(GOLDEN_01)
     assert schema_hash(GOLDEN_01.replace("raw", "default")) != schema_hash(GOLDEN_01)
 
@@ -90,7 +92,10 @@ def test_a_name_that_the_registry_does_not_know_restores_nothing() -> None:
 
 
 def test_equal_mappings_under_many_names_become_one_above_the_threshold() -> None:
-    spellings = {f"old{i}": " " * i + GOLDEN_01 for i in range(6)} | {"odd": "no json", schema_hash("{}"): "{}"}
+    spellings = {f"old{i}": " " * i + GOLDEN_01 for i in range(6)} | {
+        "odd": "no json",
+        schema_hash("{}"): "{}",
+    }
     assert renames(spellings, threshold=8) == {}
     names = renames(spellings, threshold=5)
     assert names == {f"old{i}": "z7TwwZ-tDWGD-uX5" for i in range(6)}

@@ -39,16 +39,23 @@ def test_the_last_action_on_a_path_wins_within_and_across_versions() -> None:
             version(2, add("a", 9)),
         ],
     )
-    assert [(f.path, f.size, f.added_at_version) for f in to_actions(snapshot.all_files)] == [("b", 2, 1), ("a", 9, 2)]
+    assert [(f.path, f.size, f.added_at_version) for f in to_actions(snapshot.all_files)] == [
+        ("b", 2, 1),
+        ("a", 9, 2),
+    ]
 
 
 def test_latest_metadata_protocol_and_txn_win() -> None:
     snapshot = replay(
         Base(),
         [
-            version(0, ProtocolAction(min_reader_version=1), MetadataAction(id="1", schema_string="")),
+            version(
+                0, ProtocolAction(min_reader_version=1), MetadataAction(id="1", schema_string="")
+            ),
             version(1, TxnAction(app_id="q", version=1), TxnAction(app_id="r", version=7)),
-            version(2, ProtocolAction(min_reader_version=4), MetadataAction(id="2", schema_string="")),
+            version(
+                2, ProtocolAction(min_reader_version=4), MetadataAction(id="2", schema_string="")
+            ),
             version(3, TxnAction(app_id="q", version=2)),
         ],
     )
@@ -60,14 +67,22 @@ def test_latest_metadata_protocol_and_txn_win() -> None:
 
 def skip(path: str, at: int, count: int, retry: int) -> SkipAction:
     return SkipAction(
-        path=path, skip_timestamp=at, reason=f"r{at}", operation="merge", retry_after=retry, skip_count=count
+        path=path,
+        skip_timestamp=at,
+        reason=f"r{at}",
+        operation="merge",
+        retry_after=retry,
+        skip_count=count,
     )
 
 
 def test_skips_add_up_and_end_with_their_split() -> None:
     snapshot = replay(
         Base(),
-        [version(0, add("a"), add("b")), version(1, skip("a", 1, 3, 90), skip("b", 1, 1, 5), skip("a", 2, 1, 20))],
+        [
+            version(0, add("a"), add("b")),
+            version(1, skip("a", 1, 3, 90), skip("b", 1, 1, 5), skip("a", 2, 1, 20)),
+        ],
     )
     assert snapshot.header.skips["a"].skip_count == 3
     assert snapshot.header.skips["a"].retry_after == 90
@@ -93,7 +108,10 @@ _steps = st.lists(st.tuples(st.booleans(), _paths), max_size=30)
 
 @given(_steps, st.integers(0, 30))
 def test_folding_in_two_goes_is_folding_in_one(steps: list[tuple[bool, str]], cut: int) -> None:
-    versions = [version(n, add(p, n) if is_add else RemoveAction(path=p)) for n, (is_add, p) in enumerate(steps)]
+    versions = [
+        version(n, add(p, n) if is_add else RemoveAction(path=p))
+        for n, (is_add, p) in enumerate(steps)
+    ]
     model: dict[str, int] = {}
     for number, (is_add, path) in enumerate(steps):
         model.pop(path, None)

@@ -1,4 +1,6 @@
-"""Values as text in the log: what we write reads back, what others write is read only where it is certain."""
+"""Values as text in the log: what we write reads back, what others write is read only where it is
+certain.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,14 @@ import pyarrow as pa
 import pytest
 
 from indextables.errors import InvalidInputError
-from indextables.model.values import decode_value, decode_values, encode_value, shorten_max, shorten_min, successor
+from indextables.model.values import (
+    decode_value,
+    decode_values,
+    encode_value,
+    shorten_max,
+    shorten_min,
+    successor,
+)
 
 UTC_TYPE, NTZ_TYPE = pa.timestamp("us", tz="UTC"), pa.timestamp("us")
 
@@ -126,7 +135,9 @@ def test_nan_reads_as_nan() -> None:
         ("a\x7f", "a\x80"),
     ],
 )
-def test_the_successor_is_above_every_text_with_the_prefix(prefix: str, expected: str | None) -> None:
+def test_the_successor_is_above_every_text_with_the_prefix(
+    prefix: str, expected: str | None
+) -> None:
     assert successor(prefix) == expected
     if expected is not None:
         assert (prefix + "\U0010ffff" * 9).encode() < expected.encode()

@@ -1,4 +1,6 @@
-"""Every Arrow type through every verb that takes rows or values: stored without loss, or refused by one of our errors."""
+"""Every Arrow type through every verb that takes rows or values: stored without loss, or refused by
+one of our errors.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,11 @@ SPANS = (dt.timedelta(seconds=5), dt.timedelta(days=-1))
 AMOUNTS = (Decimal("1.25"), Decimal("-7.50"))
 UNITS = ("s", "ms", "us", "ns")
 PAIR = pa.struct(
-    [("a", pa.large_string()), ("b", pa.dictionary(pa.int8(), pa.string())), ("c", pa.list_view(pa.uint16()))]
+    [
+        ("a", pa.large_string()),
+        ("b", pa.dictionary(pa.int8(), pa.string())),
+        ("c", pa.list_view(pa.uint16())),
+    ]
 )
 TYPES: list[tuple[pa.DataType, tuple[Any, Any]]] = [
     (pa.bool_(), (True, False)),
@@ -33,17 +39,31 @@ TYPES: list[tuple[pa.DataType, tuple[Any, Any]]] = [
     *((kind, (1, 100)) for kind in (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())),
     *((kind, (1.5, -2.0)) for kind in (pa.float16(), pa.float32(), pa.float64())),
     *((kind, ("a", "bé")) for kind in (pa.string(), pa.large_string(), pa.string_view())),
-    *((kind, (b"abc", b"\0\1\2")) for kind in (pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(3))),
+    *(
+        (kind, (b"abc", b"\0\1\2"))
+        for kind in (pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(3))
+    ),
     *((kind, DATES) for kind in (pa.date32(), pa.date64())),
-    *((kind, TIMES) for kind in (pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns"))),
+    *(
+        (kind, TIMES)
+        for kind in (pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns"))
+    ),
     *((kind, NAIVE) for kind in map(pa.timestamp, UNITS)),
     *((pa.timestamp(unit, zone), ZONED) for unit in UNITS for zone in ("UTC", "Europe/Berlin")),
     *((pa.duration(unit), SPANS) for unit in UNITS),
     *(
         (kind, AMOUNTS)
-        for kind in (pa.decimal32(7, 2), pa.decimal64(12, 2), pa.decimal128(20, 2), pa.decimal256(30, 2))
+        for kind in (
+            pa.decimal32(7, 2),
+            pa.decimal64(12, 2),
+            pa.decimal128(20, 2),
+            pa.decimal256(30, 2),
+        )
     ),
-    *((pa.dictionary(index, pa.string()), ("a", "b")) for index in (pa.int8(), pa.int32(), pa.uint64())),
+    *(
+        (pa.dictionary(index, pa.string()), ("a", "b"))
+        for index in (pa.int8(), pa.int32(), pa.uint64())
+    ),
     (pa.dictionary(pa.int8(), pa.large_string()), ("a", "b")),
     (pa.dictionary(pa.int8(), pa.int64()), (1, 2)),
     (pa.run_end_encoded(pa.int32(), pa.string()), ("a", "b")),
@@ -56,7 +76,10 @@ TYPES: list[tuple[pa.DataType, tuple[Any, Any]]] = [
     (pa.list_(pa.int32(), 2), ([1, 2], [3, None])),
     (pa.list_(pa.large_string()), (["a"], ["b", None])),
     (pa.list_(pa.timestamp("ns", "Europe/Berlin")), ([ZONED[0]], [])),
-    (pa.list_(pa.struct([("u", pa.uint64()), ("t", pa.time32("s"))])), ([{"u": 1, "t": TIMES[0]}], [None])),
+    (
+        pa.list_(pa.struct([("u", pa.uint64()), ("t", pa.time32("s"))])),
+        ([{"u": 1, "t": TIMES[0]}], [None]),
+    ),
     (PAIR, ({"a": "x", "b": "y", "c": [1]}, {"a": None, "b": "z", "c": None})),
     (pa.map_(pa.large_string(), pa.string_view()), ([("a", "1")], [("b", None)])),
     (pa.large_list(pa.map_(pa.string(), pa.decimal256(10, 2))), ([[("k", AMOUNTS[0])]], [None])),
@@ -80,7 +103,10 @@ def array(kind: pa.DataType, values: list[Any]) -> pa.Array:
 
 def rows(ids: list[int], picks: list[int | None]) -> pa.Table:
     """Rows with a column of each type; `picks` choose one of the two values of a type, or null."""
-    columns = [array(kind, [None if pick is None else pair[pick] for pick in picks]) for kind, pair in TYPES]
+    columns = [
+        array(kind, [None if pick is None else pair[pick] for pick in picks])
+        for kind, pair in TYPES
+    ]
     return pa.table([pa.array(ids, pa.int64()), *columns], names=["id", *NAMES])
 
 
@@ -100,7 +126,10 @@ def expected(pick: int | None) -> list[Any]:
 
 
 def stored(table: Table) -> dict[int, list[Any]]:
-    return {row["id"]: [plain(row[name]) for name in NAMES] for row in table.scan().read_all().to_pylist()}
+    return {
+        row["id"]: [plain(row[name]) for name in NAMES]
+        for row in table.scan().read_all().to_pylist()
+    }
 
 
 @pytest.fixture
@@ -137,7 +166,10 @@ def test_upsert_stores_frames_of_polars(tmp_path: Path) -> None:
     table = Table.create(str(tmp_path / "t"), schema=frame.to_arrow().schema)
     table.upsert(frame, on=["id"])
     table.upsert(frame.with_columns(at=pl.lit(TIMES[1])).head(1), on=["text", "kind"])
-    assert sorted((row["id"], row["kind"], row["at"]) for row in table) == [(1, "a", TIMES[1]), (2, "b", None)]
+    assert sorted((row["id"], row["kind"], row["at"]) for row in table) == [
+        (1, "a", TIMES[1]),
+        (2, "b", None),
+    ]
 
 
 def test_every_type_that_can_be_compared_is_a_key_of_an_upsert(table: Table) -> None:
@@ -157,7 +189,10 @@ def test_every_type_that_can_be_compared_is_a_key_of_an_upsert(table: Table) -> 
 
 @pytest.mark.parametrize("wrap", [lambda scalar: scalar, pc.scalar], ids=["scalar", "expression"])
 def test_update_sets_values_of_every_type(table: Table, wrap: Callable[[pa.Scalar], Any]) -> None:
-    values = {name: wrap(array(kind, [pair[1]])[0]) for name, (kind, pair) in zip(NAMES, TYPES, strict=True)}
+    values = {
+        name: wrap(array(kind, [pair[1]])[0])
+        for name, (kind, pair) in zip(NAMES, TYPES, strict=True)
+    }
     table.update(set=values, where="id = 1")
     assert stored(table) == {1: expected(1), 2: expected(1), 3: expected(None)}
 
@@ -204,9 +239,15 @@ def test_a_value_that_would_change_is_refused_with_its_row_and_column(
         pa.record_batch([pa.array(ids), pa.array(values, kind)], names=["id", "v"])
         for ids, values in (([1, 2], [None, None]), ([3, 4, 5], [None, value, None]))
     ]
-    verbs: list[Callable[[Any], Any]] = [made.append, made.overwrite, lambda data: made.upsert(data, on="id")]
+    verbs: list[Callable[[Any], Any]] = [
+        made.append,
+        made.overwrite,
+        lambda data: made.upsert(data, on="id"),
+    ]
     for verb in verbs:
-        with pytest.raises(InvalidInputError, match=r"row 3, .* of column 'v' cannot be stored") as refused:
+        with pytest.raises(
+            InvalidInputError, match=r"row 3, .* of column 'v' cannot be stored"
+        ) as refused:
             verb(iter(batches))
         assert refused.value.context["row"] == 3 and refused.value.context["column"] == "v"
     with pytest.raises(InvalidInputError, match="Column 'v'"):
@@ -219,13 +260,19 @@ def test_a_value_that_would_change_is_refused_with_its_row_and_column(
     [
         pa.array([Decimal(1)], pa.decimal256(50, 2)),
         pa.array([Decimal(1200)], pa.decimal128(5, -2)),
-        pa.UnionArray.from_dense(pa.array([0], pa.int8()), pa.array([0], pa.int32()), [pa.array([1])]),
+        pa.UnionArray.from_dense(
+            pa.array([0], pa.int8()), pa.array([0], pa.int32()), [pa.array([1])]
+        ),
         pa.array([pa.MonthDayNano([1, 2, 3])]),
     ],
     ids=lambda column: str(column.type),
 )
-def test_a_type_that_no_table_holds_is_refused_by_every_verb(tmp_path: Path, column: pa.Array) -> None:
-    made = Table.create(str(tmp_path / "t"), schema=pa.schema([("id", pa.int64()), ("v", pa.string())]))
+def test_a_type_that_no_table_holds_is_refused_by_every_verb(
+    tmp_path: Path, column: pa.Array
+) -> None:
+    made = Table.create(
+        str(tmp_path / "t"), schema=pa.schema([("id", pa.int64()), ("v", pa.string())])
+    )
     data = pa.table({"id": [1], "v": column})
     for verb in (made.append, made.overwrite, lambda rows: made.upsert(rows, on="id")):
         with pytest.raises((InvalidInputError, SchemaMismatchError), match="'v'"):
@@ -236,9 +283,13 @@ def test_a_type_that_no_table_holds_is_refused_by_every_verb(tmp_path: Path, col
 
 
 def test_batches_with_other_columns_are_refused_by_an_upsert(tmp_path: Path) -> None:
-    made = Table.create(str(tmp_path / "t"), schema=pa.schema([("id", pa.int64()), ("v", pa.string())]))
+    made = Table.create(
+        str(tmp_path / "t"), schema=pa.schema([("id", pa.int64()), ("v", pa.string())])
+    )
     made.append([{"id": 1, "v": "kept"}])
     batches = [pa.record_batch({"id": [2], "v": ["b"]}), pa.record_batch({"id": [1]})]
-    with pytest.raises(InvalidInputError, match="Batch 1 has the columns id, and the first batch id, v"):
+    with pytest.raises(
+        InvalidInputError, match="Batch 1 has the columns id, and the first batch id, v"
+    ):
         made.upsert(iter(batches), on="id")
     assert made.to_polars()["v"].to_list() == ["kept"]

@@ -1,4 +1,6 @@
-"""Sorted merges: rows and index of a new split are in the same order, splits lie side by side, and no row changes."""
+"""Sorted merges: rows and index of a new split are in the same order, splits lie side by side, and
+no row changes.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from indextables.errors import InvalidInputError
 from indextables.splits.write import merge
 from indextables.table.description import describe_table
 
-SCHEMA = pa.schema([("ts", pa.int64()), ("host", pa.string()), ("message", pa.string()), ("load", pa.float64())])
+SCHEMA = pa.schema(
+    [("ts", pa.int64()), ("host", pa.string()), ("message", pa.string()), ("load", pa.float64())]
+)
 WORDS = ["timeout", "gateway", "disk", "login", "refused"]
 TEXT = {"indexing.typemap.message": "text"}
 
@@ -43,11 +47,15 @@ def check_same_order(table: Table) -> None:
     everything = table.scan().read_all().to_pylist()
     for word in WORDS:
         hits = table.search(f"message:{word}").to_pylist()
-        assert sorted(map(repr, hits)) == sorted(repr(r) for r in everything if word in r["message"].split())
+        assert sorted(map(repr, hits)) == sorted(
+            repr(r) for r in everything if word in r["message"].split()
+        )
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_rows_are_sorted_and_found_as_before(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_sorted_and_found_as_before(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(merge, "_FEWEST_ROWS", 37)
     monkeypatch.setattr(merge.RowOrder.__init__, "__kwdefaults__", {"pass_bytes": 1})
     dice = random.Random(seed)
@@ -63,7 +71,9 @@ def test_rows_are_sorted_and_found_as_before(tmp_path: Path, seed: int, monkeypa
     assert plain(table) == before
     check_same_order(table)
     merged = table.scan().read_all().to_pylist()
-    assert merged == sorted(merged, key=lambda row: [key for c in order for key in sort_key(row[c])])
+    assert merged == sorted(
+        merged, key=lambda row: [key for c in order for key in sort_key(row[c])]
+    )
     assert table.verify(full=True).healthy
     assert table.history(limit=1).column("operation_parameters")[0].as_py().count("orderBy") == 1
 
@@ -81,7 +91,9 @@ def test_splits_that_overlap_are_cut_side_by_side(tmp_path: Path) -> None:
     table = Table.create(str(tmp_path / "t"), schema=SCHEMA, options=TEXT)
     for _ in range(3):
         noise = rows_of(dice, [dice.randrange(1, 100_000) * 17 + 1 for _ in range(12_000)])
-        texts = [f"{text} {dice.getrandbits(900):x}" for text in noise.column("message").to_pylist()]
+        texts = [
+            f"{text} {dice.getrandbits(900):x}" for text in noise.column("message").to_pylist()
+        ]
         table.append(noise.set_column(2, "message", pa.array(texts)))
     before = plain(table)
     apart = table.inspect.clustering(["ts"]).to_pylist()[0]
@@ -100,7 +112,12 @@ def test_splits_that_overlap_are_cut_side_by_side(tmp_path: Path) -> None:
 
 
 def test_a_table_that_is_clustered_sorts_by_itself(tmp_path: Path) -> None:
-    settings = {**TEXT, "merge.clusterBy": "ts", "mergeOnWrite.enabled": True, "mergeOnWrite.minSplits": 2}
+    settings = {
+        **TEXT,
+        "merge.clusterBy": "ts",
+        "mergeOnWrite.enabled": True,
+        "mergeOnWrite.minSplits": 2,
+    }
     options = {**settings, "mergeOnWrite.async.enabled": False}
     table = Table.create(str(tmp_path / "t"), schema=SCHEMA, options=options)
     dice = random.Random(1)
@@ -111,7 +128,9 @@ def test_a_table_that_is_clustered_sorts_by_itself(tmp_path: Path) -> None:
     assert table.inspect.clustering().column("column").to_pylist() == ["ts"]
 
 
-def test_splits_that_follow_each_other_keep_their_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_splits_that_follow_each_other_keep_their_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = Table.create(str(tmp_path / "t"), schema=SCHEMA, options=TEXT)
     dice = random.Random(3)
     for numbers in ([5, 6, 7], [1, 2, 3]):
@@ -130,7 +149,11 @@ def test_what_cannot_be_sorted_by_is_told(tmp_path: Path) -> None:
     table = Table.create(str(tmp_path / "t"), schema=schema, partition_columns=["day"])
     for n in range(2):
         table.append(pa.table({"day": [1], "id": [n], "tags": [["a"]]}, schema=schema))
-    for order, words in [("tags", "cannot be sorted"), ("nothing", "no column"), ("day", "no column")]:
+    for order, words in [
+        ("tags", "cannot be sorted"),
+        ("nothing", "no column"),
+        ("day", "no column"),
+    ]:
         with pytest.raises(InvalidInputError, match=words):
             table.merge(order_by=order)
     with pytest.raises(InvalidInputError, match="upwards"):
@@ -153,7 +176,9 @@ def test_the_statement_sorts(tmp_path: Path) -> None:
 
 
 def test_a_description_tells_how_well_splits_are_separated(tmp_path: Path) -> None:
-    table = Table.create(str(tmp_path / "t"), schema=SCHEMA, options={**TEXT, "merge.clusterBy": "ts"})
+    table = Table.create(
+        str(tmp_path / "t"), schema=SCHEMA, options={**TEXT, "merge.clusterBy": "ts"}
+    )
     dice = random.Random(1)
     table.append(rows_of(dice, [1, 2, 3]))
     assert describe_table(table).clustering == ()

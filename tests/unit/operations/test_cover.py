@@ -1,5 +1,7 @@
-"""Nothing is deleted that a snapshot does not cover which was read from the store just then: a state or checkpoint that was
-damaged at rest is written anew first, and the table is whole after every verb."""
+"""Nothing is deleted that a snapshot does not cover which was read from the store just then: a
+state or checkpoint that was damaged at rest is rewritten first, and the table is whole after every
+verb.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ Damage = Callable[[bytes], bytes | None]
 
 
 def _flipped(data: bytes, *, at: int) -> bytes:
-    """Some bits turned in a few bytes: one alone may hit a place of a Parquet file that says nothing."""
+    """Some bits turned in a few bytes: one alone may hit a place of a Parquet file that says
+    nothing.
+    """
     return data[:at] + bytes(byte ^ 0x10 for byte in data[at : at + 12]) + data[at + 12 :]
 
 
@@ -39,7 +43,9 @@ PLACES = {
     "a JSON checkpoint": ("json", f"{log_files.LOG}/0*.checkpoint.json"),
     "a part of a JSON checkpoint": ("json parts", f"{log_files.LOG}/0*.checkpoint.*-*.json"),
 }
-CASES = [(place, kind) for place in PLACES for kind in DAMAGES if (place, kind) != ("a state", "missing")]
+CASES = [
+    (place, kind) for place in PLACES for kind in DAMAGES if (place, kind) != ("a state", "missing")
+]
 NOTHING_KEPT: dict[str, object] = {
     "purge.retentionCheckEnabled": False,
     "state.retention.versions": 1,
@@ -58,11 +64,17 @@ def short_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def lived_in(path: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> Table:
-    """A table of 40 rows whose newest version has a checkpoint of the wanted form; its files are a week old."""
+    """A table of 40 rows whose newest version has a checkpoint of the wanted form; its files are a
+    week old.
+    """
     form = PLACES[place][0]
     if form == "json parts":
         monkeypatch.setattr(old_checkpoints, "ACTIONS_PER_PART", 3)
-    table = table_of(path, appends=4, options={"state.format": form.partition(" ")[0], "checkpoint.interval": 1_000})
+    table = table_of(
+        path,
+        appends=4,
+        options={"state.format": form.partition(" ")[0], "checkpoint.interval": 1_000},
+    )
     table.checkpoint()
     age(path, hours=24 * 7)
     return table
@@ -130,7 +142,12 @@ CLEANERS = {
     ],
 )
 def test_no_cleaner_takes_a_damaged_checkpoint_for_cover(
-    tmp_path: Path, place: str, kind: str, cleaner: str, remembered: bool, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    place: str,
+    kind: str,
+    cleaner: str,
+    remembered: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     path = tmp_path / "t"
     lived_in(path, place, monkeypatch)
@@ -178,8 +195,14 @@ def pointer(path: Path) -> int:
 
 @pytest.mark.parametrize(
     ("place", "kind", "healer"),
-    # A checkpoint that is not there at all is no damage: there is nothing that a repair could be told of.
-    [(p, k, h) for p, k in CASES for h in HEALERS if k == "flipped" or p == "a manifest" or h == "checkpoint"],
+    # A checkpoint that is not there at all is no damage: there is nothing that a repair could be
+    # told of.
+    [
+        (p, k, h)
+        for p, k in CASES
+        for h in HEALERS
+        if k == "flipped" or p == "a manifest" or h == "checkpoint"
+    ],
 )
 def test_a_damaged_checkpoint_is_written_anew_under_another_name(
     tmp_path: Path, place: str, kind: str, healer: str, monkeypatch: pytest.MonkeyPatch
@@ -214,8 +237,12 @@ def test_the_next_checkpoint_that_is_due_heals_too(
 
 
 @pytest.mark.parametrize("verb", ["truncate", "purge"])
-def test_damage_that_cannot_be_healed_is_an_error_and_nothing_is_deleted(tmp_path: Path, verb: str) -> None:
-    """Versions before the state are gone, and its manifest is damaged: only a backup helps, and it still must fit."""
+def test_damage_that_cannot_be_healed_is_an_error_and_nothing_is_deleted(
+    tmp_path: Path, verb: str
+) -> None:
+    """Versions before the state are gone, and its manifest is damaged: only a backup helps, and it
+    still must fit.
+    """
     path = tmp_path / "t"
     table = table_of(path, appends=4)
     table.truncate_time_travel()
@@ -231,7 +258,9 @@ def test_damage_that_cannot_be_healed_is_an_error_and_nothing_is_deleted(tmp_pat
 
 
 def test_an_older_checkpoint_that_is_damaged_covers_nothing(tmp_path: Path) -> None:
-    """Versions that a damaged state would have to stand for stay, as long as something younger needs them."""
+    """Versions that a damaged state would have to stand for stay, as long as something younger
+    needs them.
+    """
     path = tmp_path / "t"
     table = table_of(path, appends=2, options={"checkpoint.interval": 1_000})
     table.checkpoint()

@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 
 from indextables import Table
-from indextables.errors import ConflictError, InvalidInputError, QuerySyntaxError, RefusedError, UnavailableError
+from indextables.errors import (
+    ConflictError,
+    InvalidInputError,
+    QuerySyntaxError,
+    RefusedError,
+    UnavailableError,
+)
 from indextables.operations.row_removal import DeleteOutcome, DeleteTask
 from tests.support.faulty_store import Fault, FaultyStore
 from tests.support.rows import ids, rows, table_of
@@ -26,11 +32,16 @@ def test_by_a_condition(tmp_path: Path) -> None:
     for seen in (table, Table.open(table.path)):
         assert ids(seen) == left
         assert seen.count() == len(left)
-        assert seen.count(query="message:disk") == sum(1 for i in left if i % 8 == 0 or i // 8 % 8 == 0)
+        assert seen.count(query="message:disk") == sum(
+            1 for i in left if i % 8 == 0 or i // 8 % 8 == 0
+        )
         assert [seen.count(query=f"message:n{i}") for i in (4, 5, 22, 23)] == [1, 0, 0, 1]
     assert ids(Table.open(table.path, version=4)) == list(range(40))
     last = table.history(limit=1).to_pylist()[0]
-    assert (last["operation"], '"numDeletedRecords":18' in last["operation_metrics"]) == ("DELETE", True)
+    assert (last["operation"], '"numDeletedRecords":18' in last["operation_metrics"]) == (
+        "DELETE",
+        True,
+    )
     assert table.verify(full=True).findings == ()
 
 
@@ -78,7 +89,10 @@ def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
     report = table.delete(where="id < 15", dry_run=True)
     assert (report.status, report.splits_removed, report.splits_rewritten) == ("dry_run", 1, 1)
     assert (report.deleted_rows, report.version) == (15, None)
-    assert report.message == "15 rows would be deleted: 1 split would be removed, 1 would be looked into."
+    assert (
+        report.message
+        == "15 rows would be deleted: 1 split would be removed, 1 would be looked into."
+    )
     assert contents(table.path) == before
 
 

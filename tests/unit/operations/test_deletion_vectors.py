@@ -1,4 +1,6 @@
-"""Rows that a deletion vector names are gone for every reader, and nothing else is; splits keep their files."""
+"""Rows that a deletion vector names are gone for every reader, and nothing else is; splits keep
+their files.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,11 @@ def forget_vectors() -> None:
 
 def answers(table: Table) -> dict[str, object]:
     """What a user can ask a table, in one comparable value."""
-    spec = {"levels": {"terms": {"field": "level"}}, "low": {"min": {"field": "id"}}, "high": {"max": {"field": "id"}}}
+    spec = {
+        "levels": {"terms": {"field": "level"}},
+        "low": {"min": {"field": "id"}},
+        "high": {"max": {"field": "id"}},
+    }
     hits = table.search("message:disk", limit=1000, columns=["id"])
     return {
         "scan": ids(table),
@@ -49,11 +55,19 @@ def answers(table: Table) -> dict[str, object]:
         "both": table.count(query="message:(timeout OR disk) AND NOT level:INFO", where="id > 3"),
         "phrase": table.count(query='message:"disk disk"'),
         "best": sorted(hits.column("id").to_pylist()),
-        "first": table.search("message:disk", limit=3, order_by="id", columns=["id"]).column("id").to_pylist(),
-        "last": table.search("level:INFO", limit=3, order_by="id desc", columns=["id"]).column("id").to_pylist(),
-        "all": sorted(table.search("message:(disk OR full)", columns=["id"]).column("id").to_pylist()),
+        "first": table.search("message:disk", limit=3, order_by="id", columns=["id"])
+        .column("id")
+        .to_pylist(),
+        "last": table.search("level:INFO", limit=3, order_by="id desc", columns=["id"])
+        .column("id")
+        .to_pylist(),
+        "all": sorted(
+            table.search("message:(disk OR full)", columns=["id"]).column("id").to_pylist()
+        ),
         "aggregate": {key: table.aggregate({key: part}).to_pylist() for key, part in spec.items()},
-        "searched": table.aggregate({"n": {"value_count": {"field": "id"}}}, query="message:disk").to_pylist(),
+        "searched": table.aggregate(
+            {"n": {"value_count": {"field": "id"}}}, query="message:disk"
+        ).to_pylist(),
         "explained": table.explain(query="message:disk").rows_matched,
         "files": sum(table.files().column("num_records").to_pylist()),
     }
@@ -68,7 +82,9 @@ def plain(path: Path, expected: list[int]) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("partitioned", [False, True], ids=["flat", "partitioned"])
-def test_every_answer_is_that_of_a_table_without_the_rows(tmp_path: Path, partitioned: bool) -> None:
+def test_every_answer_is_that_of_a_table_without_the_rows(
+    tmp_path: Path, partitioned: bool
+) -> None:
     table = vectored(tmp_path / "t", partitioned=partitioned)
     before = splits_on_disk(table.path)
     expected = list(range(150))
@@ -107,7 +123,10 @@ def test_a_vector_that_is_too_large_for_the_log_lies_in_a_file(tmp_path: Path) -
     vector.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     forget_vectors()
     damaged = Table.open(table.path)
-    assert [finding.check for finding in damaged.verify().findings] in (["vector"], ["vector", "vector"])
+    assert [finding.check for finding in damaged.verify().findings] in (
+        ["vector"],
+        ["vector", "vector"],
+    )
     with pytest.raises(BadFileError, match="checksum"):
         damaged.scan().read_all()
     vector.unlink()
@@ -115,7 +134,9 @@ def test_a_vector_that_is_too_large_for_the_log_lies_in_a_file(tmp_path: Path) -
     with pytest.raises(BadFileError, match="says which rows are deleted, is gone"):
         damaged.count(query="message:disk")
     report = damaged.merge()
-    assert (report.merged_files, len(report.skipped)) == (0, 1), "a split whose vector is gone stays as it is"
+    assert (report.merged_files, len(report.skipped)) == (0, 1), (
+        "a split whose vector is gone stays as it is"
+    )
 
 
 @pytest.mark.parametrize("form", ["avro", "json", "parquet"])
@@ -131,7 +152,9 @@ def test_every_form_of_the_log_carries_vectors(tmp_path: Path, form: str) -> Non
     assert seen.verify(full=True).findings == ()
 
 
-def test_who_does_not_know_vectors_refuses_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_does_not_know_vectors_refuses_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = vectored(tmp_path / "t", appends=1)
     assert "deletionVectors" not in (table.protocol.reader_features or ())
     table.delete(where="id = 7")
@@ -179,7 +202,10 @@ def test_a_merge_writes_a_worn_split_anew_though_it_stands_alone(tmp_path: Path)
     assert table.merge().status == "no_action", "30 % are not above the share"
     table.delete(where="id = 30")
     assert table.merge().merged_files == 1
-    assert (table.files().column("deleted_records").to_pylist(), ids(table)) == ([None], list(range(31, 100)))
+    assert (table.files().column("deleted_records").to_pylist(), ids(table)) == (
+        [None],
+        list(range(31, 100)),
+    )
 
 
 def test_versions_restore_and_purge(tmp_path: Path) -> None:
@@ -202,7 +228,9 @@ def test_versions_restore_and_purge(tmp_path: Path) -> None:
     sudden = Table.open(table.path, options={"purge.retentionCheckEnabled": False})
     kept = {vector_path(text) for text in table.files().column("deletion_vector").to_pylist()}
     sudden.purge(older_than_hours=0, log_retention_hours=0)
-    on_disk = {f"vectors/{p.name}" for p in Path(table.path.removeprefix("file://")).glob("vectors/*.vec")}
+    on_disk = {
+        f"vectors/{p.name}" for p in Path(table.path.removeprefix("file://")).glob("vectors/*.vec")
+    }
     assert on_disk == kept
     assert table.refresh().count() == 3999 - len(scattered)
     assert table.verify(full=True).findings == ()
@@ -295,7 +323,9 @@ def test_a_worker_writes_the_vectors_of_its_splits(tmp_path: Path) -> None:
 def test_rows_that_another_writer_deletes_after_the_worker_has_read(
     tmp_path: Path, theirs: str, conflicts: bool
 ) -> None:
-    """Both sets of rows go, unless one row is in both; a vector that no version names does not stay."""
+    """Both sets of rows go, unless one row is in both; a vector that no version names does not
+    stay.
+    """
     table = vectored(tmp_path / "t", appends=1, each=6000)
     living = ids(table)
 

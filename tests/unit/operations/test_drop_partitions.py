@@ -16,7 +16,12 @@ from tests.support.rows import ids, rows, table_of
 def test_matching_partitions_are_dropped_in_one_version(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t", appends=2, partitioned=True)
     report = table.drop_partitions("day < 2")
-    assert (report.status, report.partitions_dropped, report.splits_removed, report.version) == ("success", 2, 4, 3)
+    assert (report.status, report.partitions_dropped, report.splits_removed, report.version) == (
+        "success",
+        2,
+        4,
+        3,
+    )
     assert report.total_size_bytes == sum(p.size_bytes for p in report.partitions)
     assert ids(Table.open(table.path)) == [i for i in range(20) if i % 3 == 2]
     assert table.history(limit=1).column("operation").to_pylist() == ["DROP PARTITIONS"]
@@ -53,7 +58,11 @@ VALUES = [
 )
 def test_what_matches(tmp_path: Path, where: str, left: list[int]) -> None:
     table = Table.create(str(tmp_path / "t"), schema=SCHEMA, partition_columns=["d", "name"])
-    table.append(pa.Table.from_pylist([dict(zip(SCHEMA.names, v, strict=True)) for v in VALUES], schema=SCHEMA))
+    table.append(
+        pa.Table.from_pylist(
+            [dict(zip(SCHEMA.names, v, strict=True)) for v in VALUES], schema=SCHEMA
+        )
+    )
     planned = table.drop_partitions(where, dry_run=True)
     report = table.drop_partitions(where)
     assert planned.partitions == report.partitions
@@ -63,7 +72,12 @@ def test_what_matches(tmp_path: Path, where: str, left: list[int]) -> None:
 def test_no_match_is_no_action(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t", appends=1, partitioned=True)
     report = table.drop_partitions("day = 77")
-    assert (report.status, report.partitions_dropped, report.version, table.version) == ("no_action", 0, None, 1)
+    assert (report.status, report.partitions_dropped, report.version, table.version) == (
+        "no_action",
+        0,
+        None,
+        1,
+    )
     assert report.message == "No partition matches `day = 77`."
 
 

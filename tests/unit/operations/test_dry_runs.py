@@ -1,4 +1,6 @@
-"""A dry run of any verb changes not a byte, and every report can be printed, shown in a notebook and sent as JSON."""
+"""A dry run of any verb changes not a byte, and every report can be printed, shown in a notebook
+and sent as JSON.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,16 @@ from indextables.config.upkeep import MergeSettings
 from indextables.handle import open_log
 from indextables.model.predicate import bind, parse
 from indextables.model.report import Report
-from indextables.operations import delete, drop_partitions, merge, purge, restore, salvage, truncate, verify
+from indextables.operations import (
+    delete,
+    drop_partitions,
+    merge,
+    purge,
+    restore,
+    salvage,
+    truncate,
+    verify,
+)
 from indextables.operations.merge import MergeBounds
 from indextables.operations.purge import Retention
 from indextables.table import verify_table
@@ -26,16 +37,22 @@ UNCHECKED: dict[str, object] = {"purge.retentionCheckEnabled": False, "cleanup.e
 Verb = Callable[[Table, bool], Report]
 VERBS: dict[str, Verb] = {
     "merge": lambda t, dry: t.merge(dry_run=dry),
-    "merge some": lambda t, dry: t.merge(where="day = 1", max_dest_splits=1, target_size="2M", dry_run=dry),
+    "merge some": lambda t, dry: t.merge(
+        where="day = 1", max_dest_splits=1, target_size="2M", dry_run=dry
+    ),
     "purge": lambda t, dry: t.purge(dry_run=dry),
-    "purge everything": lambda t, dry: t.purge(older_than_hours=0, log_retention_hours=0, dry_run=dry),
+    "purge everything": lambda t, dry: t.purge(
+        older_than_hours=0, log_retention_hours=0, dry_run=dry
+    ),
     "truncate": lambda t, dry: t.truncate_time_travel(dry_run=dry),
     "drop": lambda t, dry: t.drop_partitions("day = 2", dry_run=dry),
     "restore": lambda t, dry: t.restore(version=2, dry_run=dry),
     "delete by condition": lambda t, dry: t.delete(where="id > 3 AND id < 9", dry_run=dry),
     "delete by search": lambda t, dry: t.delete(query="message:disk", dry_run=dry),
     "erase": lambda t, dry: t.erase(where="id > 3 AND id < 9", dry_run=dry),
-    "erase at once": lambda t, dry: t.erase(where="id > 3 AND id < 9", retention_hours=0, dry_run=dry),
+    "erase at once": lambda t, dry: t.erase(
+        where="id > 3 AND id < 9", retention_hours=0, dry_run=dry
+    ),
     "checkpoint": lambda t, dry: t.checkpoint(dry_run=dry),
     "compact": lambda t, dry: t.compact(dry_run=dry),
     "verify": lambda t, dry: t.verify(dry_run=dry),
@@ -45,7 +62,9 @@ VERBS: dict[str, Verb] = {
 
 
 def lived_in(root: Path) -> Table:
-    """A table with removed splits, old files, leftovers, and a state that is not of the newest version."""
+    """A table with removed splits, old files, leftovers, and a state that is not of the newest
+    version.
+    """
     table = table_of(root / "t", appends=3, each=12, partitioned=True, options=UNCHECKED)
     table.checkpoint()
     table.overwrite(rows(range(60, 72)), where="id >= 20")
@@ -58,7 +77,11 @@ def lived_in(root: Path) -> Table:
 
 def seen(root: Path) -> dict[str, tuple[bytes, int]]:
     """Every file: its bytes, and when it was written."""
-    return {str(p): (p.read_bytes(), p.stat().st_mtime_ns) for p in sorted(root.rglob("*")) if p.is_file()}
+    return {
+        str(p): (p.read_bytes(), p.stat().st_mtime_ns)
+        for p in sorted(root.rglob("*"))
+        if p.is_file()
+    }
 
 
 def check_forms(report: Report) -> None:
@@ -107,7 +130,13 @@ def test_every_plan_is_a_value_that_can_be_shown(tmp_path: Path) -> None:
     where = bind(parse("day = 1"), table.schema)
     retention = RetentionSettings()
     plans: list[Report] = [
-        merge.plan(log.fresh(), url=table.path, bounds=MergeBounds.of(MergeSettings()), now_ms=0, where=where),
+        merge.plan(
+            log.fresh(),
+            url=table.path,
+            bounds=MergeBounds.of(MergeSettings()),
+            now_ms=0,
+            where=where,
+        ),
         purge.plan(log, retention=Retention(0, 0), settings=retention),
         truncate.plan(log, settings=retention),
         drop_partitions.plan(log, where),

@@ -1,4 +1,6 @@
-"""Erased rows are in no file of the table any more, or the report names every file that holds them, and what keeps it."""
+"""Erased rows are in no file of the table any more, or the report names every file that holds them,
+and what keeps it.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,13 @@ import tantivy
 from msgspec.structs import replace
 
 from indextables import Table, sql
-from indextables.errors import ConflictError, InvalidInputError, RefusedError, StorageError, VersionNotFoundError
+from indextables.errors import (
+    ConflictError,
+    InvalidInputError,
+    RefusedError,
+    StorageError,
+    VersionNotFoundError,
+)
 from indextables.log.transaction_log import TransactionLog
 from indextables.operations import erase
 from indextables.operations.erase import EraseReport, EraseTask
@@ -31,7 +39,10 @@ SCHEMA = pa.schema([("id", pa.int64()), ("email", pa.string()), ("body", pa.stri
 ADA = "ada.lovelace@example.org"
 WORD = "quixoticism"
 PERSON = f"email = '{ADA}'"
-AT_ONCE: dict[str, object] = {"purge.retentionCheckEnabled": False, "state.gc.minManifestAgeHours": 0}
+AT_ONCE: dict[str, object] = {
+    "purge.retentionCheckEnabled": False,
+    "state.gc.minManifestAgeHours": 0,
+}
 
 
 def people(first: int, *, ada: bool = True, count: int = 8) -> pa.Table:
@@ -39,7 +50,9 @@ def people(first: int, *, ada: bool = True, count: int = 8) -> pa.Table:
     bodies = [f"hello world {n}" for n in range(first, first + count)]
     if ada:
         emails[-1], bodies[-1] = ADA, f"{WORD} at work"
-    return pa.table({"id": range(first, first + count), "email": emails, "body": bodies}, schema=SCHEMA)
+    return pa.table(
+        {"id": range(first, first + count), "email": emails, "body": bodies}, schema=SCHEMA
+    )
 
 
 def table_with_ada(path: Path, **options: object) -> Table:
@@ -59,7 +72,9 @@ def at_once(table: Table, **options: object) -> Table:
 
 
 def files_that_spell(root: Path | str, *values: str) -> set[str]:
-    """Files in which a value can be found: in the bytes, the rows, the terms, or the decompressed log."""
+    """Files in which a value can be found: in the bytes, the rows, the terms, or the decompressed
+    log.
+    """
     found = set()
     for path, data in contents(root).items():
         texts = [data]
@@ -84,7 +99,11 @@ def test_a_purge_reports_deleted_rows_that_live_splits_still_hold(tmp_path: Path
     assert (row["splits_with_deleted_rows"], row["masked_rows"]) == (1, 1)
     at_once(table).erase(where=PERSON, retention_hours=0)
     clean = table.purge(dry_run=True)
-    assert (clean.splits_with_deleted_rows, clean.masked_rows, clean.message) == (0, 0, "There is nothing to purge.")
+    assert (clean.splits_with_deleted_rows, clean.masked_rows, clean.message) == (
+        0,
+        0,
+        "There is nothing to purge.",
+    )
 
 
 @pytest.mark.parametrize("form", ["avro", "json", "parquet"])
@@ -120,14 +139,26 @@ def test_time_travel_to_a_removed_version_is_the_usual_error(tmp_path: Path) -> 
 def test_what_the_retention_keeps_is_named_with_its_end(tmp_path: Path) -> None:
     table = table_with_ada(tmp_path / "t")
     report = table.erase(where=PERSON)
-    assert (report.proved, report.erased_rows, report.erased_masked_rows, report.files_deleted) == (False, 1, 1, 0)
+    assert (report.proved, report.erased_rows, report.erased_masked_rows, report.files_deleted) == (
+        False,
+        1,
+        1,
+        0,
+    )
     assert {holder.path for holder in report.holders} >= files_that_spell(table.path, ADA, WORD)
     assert {holder.kind for holder in report.holders} == {"split", "version", "state", "manifest"}
-    assert all(holder.fate == "keep" and holder.until and holder.lifted_by for holder in report.holders)
-    assert "Not proved" in report.message and max(str(h.until) for h in report.holders) in report.message
+    assert all(
+        holder.fate == "keep" and holder.until and holder.lifted_by for holder in report.holders
+    )
+    assert (
+        "Not proved" in report.message
+        and max(str(h.until) for h in report.holders) in report.message
+    )
     live = {f"{path}" for path in table.files().column("path").to_pylist()}
     assert not live & files_that_spell(table.path, ADA, WORD)
-    assert Table.open(table.path, version=4).count(where=PERSON) == 1, "nothing within the retention was deleted"
+    assert Table.open(table.path, version=4).count(where=PERSON) == 1, (
+        "nothing within the retention was deleted"
+    )
     before = table.version
     assert table.erase(where=PERSON).proved is False
     assert table.refresh().version == before, "an erasure that can do nothing yet writes no version"
@@ -190,7 +221,10 @@ def test_a_dry_run_says_what_the_erasure_then_does(tmp_path: Path) -> None:
     gone = set(before) - set(contents(table.path))
     assert {holder.path for holder in planned.holders} <= gone
     assert {holder.fate for holder in planned.holders} == {"rewrite", "delete"}
-    assert (done.erased_rows, done.erased_masked_rows) == (planned.erased_rows, planned.erased_masked_rows)
+    assert (done.erased_rows, done.erased_masked_rows) == (
+        planned.erased_rows,
+        planned.erased_masked_rows,
+    )
     assert at_once(table).erase(where=PERSON, dry_run=True).status == "no_action"
 
 
@@ -206,9 +240,9 @@ def test_earlier_versions_that_spell_the_condition_hold_the_rows(tmp_path: Path)
     table = table_with_ada(tmp_path / "t")
     table.delete(where="email = 'nobody.there@example.org' OR id = 25")
     report = table.erase(where="email = 'nobody.there@example.org'")
-    assert [(holder.kind, holder.reason) for holder in report.holders if holder.path.endswith("05.json")] == [
-        ("version", "its parameters spell a value of the condition")
-    ]
+    assert [
+        (holder.kind, holder.reason) for holder in report.holders if holder.path.endswith("05.json")
+    ] == [("version", "its parameters spell a value of the condition")]
 
 
 def test_only_files_with_the_rows_are_deleted(tmp_path: Path) -> None:
@@ -236,7 +270,11 @@ def test_rows_in_a_partition_of_their_own(tmp_path: Path) -> None:
     report = at_once(table).erase(where=PERSON, retention_hours=0)
     assert (report.proved, report.erased_rows, report.splits_removed) == (True, 2, 2)
     assert files_that_spell(table.path, "ada.lovelace") == set()
-    assert not [path for path in Path(table.path).rglob("*") if "ada.lovelace" in str(path.relative_to(table.path))]
+    assert not [
+        path
+        for path in Path(table.path).rglob("*")
+        if "ada.lovelace" in str(path.relative_to(table.path))
+    ]
     assert Table.open(table.path).count() == 14
 
 
@@ -302,7 +340,9 @@ def test_what_cannot_be_read_is_not_proved(tmp_path: Path) -> None:
         ("splits/notes.txt", "other"),
         ("_transaction_log/copy-of-a-version", "other"),
     }
-    assert {holder.lifted_by for holder in report.holders} == {"move the file out of the table's folder"}
+    assert {holder.lifted_by for holder in report.holders} == {
+        "move the file out of the table's folder"
+    }
 
 
 def test_the_change_feed_shows_rows_that_were_visible(tmp_path: Path) -> None:
@@ -338,20 +378,27 @@ def test_rows_that_are_appended_meanwhile_are_found_by_the_proof(
     during(monkeypatch, lambda: Table.open(table.path).append(people(30)))
     report = at_once(table).erase(where=PERSON, retention_hours=0)
     assert (report.proved, report.erased_rows) == (False, 1)
-    assert any(h.kind == "split" and str(h.lifted_by).startswith("run the erasure again") for h in report.holders)
+    assert any(
+        h.kind == "split" and str(h.lifted_by).startswith("run the erasure again")
+        for h in report.holders
+    )
     assert Table.open(table.path).count() == 30
     monkeypatch.undo()
     assert at_once(table).erase(where=PERSON, retention_hours=0).proved
 
 
-def test_a_split_that_another_writer_changed_is_a_conflict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_split_that_another_writer_changed_is_a_conflict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = table_with_ada(tmp_path / "t")
     during(monkeypatch, lambda: Table.open(table.path).delete(where="id = 11"))
     before = {path for path in contents(table.path) if path.endswith(".split")}
     with pytest.raises(ConflictError):
         at_once(table).erase(where=PERSON, retention_hours=0)
     monkeypatch.undo()
-    assert {path for path in contents(table.path) if path.endswith(".split")} == before, "what was written is discarded"
+    assert {path for path in contents(table.path) if path.endswith(".split")} == before, (
+        "what was written is discarded"
+    )
     assert Table.open(table.path).count() == 22
     assert at_once(table).erase(where=PERSON, retention_hours=0).proved
     assert Table.open(table.path).count() == 21
@@ -398,13 +445,19 @@ def test_erasing_again_and_again_beside_writers_loses_no_row(tmp_path: Path) -> 
         thread.join()
     assert failures == []
     assert at_once(table).erase(where=PERSON, retention_hours=0).proved
-    assert sorted(Table.open(table.path).scan(columns=["id"]).read_all()["id"].to_pylist()) == sorted(kept)
+    assert sorted(
+        Table.open(table.path).scan(columns=["id"]).read_all()["id"].to_pylist()
+    ) == sorted(kept)
     assert Table.open(table.path).verify(full=True).findings == ()
     assert files_that_spell(table.path, ADA, WORD) == set()
 
 
-def test_an_erasure_that_was_interrupted_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The version is committed, and the process ends before anything else: the next call finds the old files."""
+def test_an_erasure_that_was_interrupted_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The version is committed, and the process ends before anything else: the next call finds the
+    old files.
+    """
     table = table_with_ada(tmp_path / "t")
 
     def stop(log: TransactionLog, **given: object) -> None:
@@ -423,7 +476,12 @@ def test_an_erasure_that_was_interrupted_goes_on(tmp_path: Path, monkeypatch: py
 def test_every_row_can_be_erased(tmp_path: Path) -> None:
     table = table_with_ada(tmp_path / "t")
     report = at_once(table).erase(where="true", retention_hours=0)
-    assert (report.proved, report.erased_rows, report.erased_masked_rows, report.splits_removed) == (True, 23, 1, 3)
+    assert (
+        report.proved,
+        report.erased_rows,
+        report.erased_masked_rows,
+        report.splits_removed,
+    ) == (True, 23, 1, 3)
     assert Table.open(table.path).count() == 0
 
 
@@ -445,13 +503,17 @@ def add_foreign_split(table: Table, folder: Path) -> str:
         builder.add_text_field(name, stored=True, tokenizer_name="raw", index_option="basic")
     builder.add_integer_field("id", stored=True, indexed=True)
     folder.mkdir()
-    writer = tantivy.Index(builder.build(), path=str(folder)).writer(heap_size=15_000_000, num_threads=1)
+    writer = tantivy.Index(builder.build(), path=str(folder)).writer(
+        heap_size=15_000_000, num_threads=1
+    )
     writer.add_document(tantivy.Document(email=ADA, body=WORD, id=60))
     writer.commit()
     writer.wait_merging_threads()
     path = "splits/foreign.split"
     file = bundle(folder, Path(table.path) / path)
-    action = replace(describe_split(LocalSource(file)).add_action({}, modification_time=1), path=path)
+    action = replace(
+        describe_split(LocalSource(file)).add_action({}, modification_time=1), path=path
+    )
     with table.transaction() as transaction:
         transaction.add(action)
     return path
@@ -464,7 +526,9 @@ def test_splits_of_the_jvm_are_refused_until_they_are_rewritten(tmp_path: Path) 
     for dry_run in (True, False):
         with pytest.raises(RefusedError, match="IndexTables for the JVM") as refused:
             at_once(table).erase(where=PERSON, retention_hours=0, dry_run=dry_run)
-        assert "merge(rewrite=True)" in refused.value.hint and refused.value.context["splits"] == [path]
+        assert "merge(rewrite=True)" in refused.value.hint and refused.value.context["splits"] == [
+            path
+        ]
     assert contents(table.path) == before
     table.refresh().merge(rewrite=True)
     kept = Table.open(table.path).erase(where=PERSON)
@@ -483,7 +547,14 @@ def test_the_report_in_every_form(tmp_path: Path) -> None:
     assert plain["proved"] is False and plain["holders"][0]["path"] in str(report)
     assert "<table>" in report._repr_html_()
     row = sql(f"ERASE FROM '{tmp_path / 'copy'}' WHERE {PERSON}").to_pylist()[0]
-    assert (row["status"], row["proved"], row["erased_rows"], row["erased_masked_rows"]) == ("success", False, 1, 1)
+    assert (row["status"], row["proved"], row["erased_rows"], row["erased_masked_rows"]) == (
+        "success",
+        False,
+        1,
+        1,
+    )
     assert "state-v" in row["message"] and "purge.txLogRetentionHours" in row["message"]
-    done = sql(f"ERASE FROM '{tmp_path / 'copy'}' WHERE {PERSON} RETAIN 0 HOURS", options=AT_ONCE).to_pylist()[0]
+    done = sql(
+        f"ERASE FROM '{tmp_path / 'copy'}' WHERE {PERSON} RETAIN 0 HOURS", options=AT_ONCE
+    ).to_pylist()[0]
     assert (done["proved"], done["files_deleted"] > 0) == (True, True)

@@ -10,7 +10,9 @@ import pytest
 
 from indextables.operations.incoming import fill_hidden_nulls, may_hide_nulls
 
-PAIR = pa.struct([pa.field("value", pa.binary(), nullable=False), pa.field("n", pa.int32(), nullable=False)])
+PAIR = pa.struct(
+    [pa.field("value", pa.binary(), nullable=False), pa.field("n", pa.int32(), nullable=False)]
+)
 ROWS = [{"value": b"x", "n": 1}, None, {"value": b"", "n": 2}]
 
 
@@ -24,7 +26,9 @@ ROWS = [{"value": b"x", "n": 1}, None, {"value": b"", "n": 2}]
     ],
     ids=str,
 )
-def test_hidden_nulls_are_filled_and_stay_hidden(tmp_path: Path, kind: pa.DataType, rows: list[object]) -> None:
+def test_hidden_nulls_are_filled_and_stay_hidden(
+    tmp_path: Path, kind: pa.DataType, rows: list[object]
+) -> None:
     column = pa.array(rows, kind)
     for part in (column, column.slice(1)):
         made = fill_hidden_nulls(part)

@@ -24,10 +24,15 @@ PARTITIONS = 6
 def table(tmp_path: Path) -> Table:
     schema = pa.schema([("id", pa.int64()), ("part", pa.string())])
     made = Table.create(
-        str(tmp_path / "t"), schema=schema, partition_columns=["part"], options={"merge.parallelism": 3}
+        str(tmp_path / "t"),
+        schema=schema,
+        partition_columns=["part"],
+        options={"merge.parallelism": 3},
     )
     for n in range(3):
-        made.append([{"id": n * PARTITIONS + part, "part": f"p{part}"} for part in range(PARTITIONS)])
+        made.append(
+            [{"id": n * PARTITIONS + part, "part": f"p{part}"} for part in range(PARTITIONS)]
+        )
     return made
 
 
@@ -49,7 +54,11 @@ def test_an_interrupted_merge_leaves_no_splits_behind(table: Table) -> None:
 
 
 def test_an_interrupted_deletion_leaves_no_splits_behind(tmp_path: Path) -> None:
-    made = Table.create(str(tmp_path / "t"), schema=pa.schema([("id", pa.int64())]), options={"delete.mode": "rewrite"})
+    made = Table.create(
+        str(tmp_path / "t"),
+        schema=pa.schema([("id", pa.int64())]),
+        options={"delete.mode": "rewrite"},
+    )
     for n in range(6):
         made.append([{"id": n}, {"id": n + 100}])
     before = splits(made)
@@ -80,7 +89,9 @@ def alarm() -> Iterator[None]:
     signal.signal(signal.SIGALRM, old)
 
 
-def test_an_interrupt_while_tasks_are_waited_for_loses_no_result(tmp_path: Path, alarm: None) -> None:
+def test_an_interrupt_while_tasks_are_waited_for_loses_no_result(
+    tmp_path: Path, alarm: None
+) -> None:
     assert threading.current_thread() is threading.main_thread()
     begun: list[int] = []
     done: list[int] = []

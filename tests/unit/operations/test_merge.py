@@ -16,11 +16,18 @@ from indextables.storage.local import LocalStore
 from tests.support.faulty_store import Effect, Fault, FaultyStore
 from tests.support.rows import ROWS, WORDS, ids, rows, table_of
 
-QUERIES = (*(f"message:{word}" for word in WORDS), 'message:"disk full"', "message:n17", "level:WARN AND message:host")
+QUERIES = (
+    *(f"message:{word}" for word in WORDS),
+    'message:"disk full"',
+    "message:n17",
+    "level:WARN AND message:host",
+)
 
 
 def answers(table: Table) -> list[int]:
-    return [table.count(query=query) for query in QUERIES] + [table.count(where="id < 40 OR level = 'WARN'")]
+    return [table.count(query=query) for query in QUERIES] + [
+        table.count(where="id < 40 OR level = 'WARN'")
+    ]
 
 
 def paths(table: Table) -> list[str]:
@@ -37,8 +44,17 @@ def test_rows_and_answers_stay_the_same(tmp_path: Path) -> None:
     before = answers(table)
     sources = paths(table)
     report = table.merge()
-    assert (report.status, report.merged_files, report.merge_groups, report.version) == ("success", 12, 1, 13)
-    assert report.original_size_bytes > report.merged_size_bytes == table.files().column("size").to_pylist()[0]
+    assert (report.status, report.merged_files, report.merge_groups, report.version) == (
+        "success",
+        12,
+        1,
+        13,
+    )
+    assert (
+        report.original_size_bytes
+        > report.merged_size_bytes
+        == table.files().column("size").to_pylist()[0]
+    )
     for seen in (table, Table.open(table.path)):
         assert ids(seen) == list(range(300))
         assert answers(seen) == before
@@ -51,7 +67,9 @@ def test_the_entry_of_the_result_is_complete(tmp_path: Path) -> None:
     table = Table.create(str(tmp_path / "t"), schema=schema, partition_columns=["day"])
     for n in range(3):
         some = rows(range(n * 10, n * 10 + 10), day=7)
-        at = pa.array([1_700_000_000_000_000 + n * 1_000_000] * 9 + [None], pa.timestamp("us", "UTC"))
+        at = pa.array(
+            [1_700_000_000_000_000 + n * 1_000_000] * 9 + [None], pa.timestamp("us", "UTC")
+        )
         table.append(some.append_column("at", at))
     table.merge()
     table.append(rows([99], day=7).append_column("at", pa.array([None], pa.timestamp("us", "UTC"))))
@@ -61,7 +79,10 @@ def test_the_entry_of_the_result_is_complete(tmp_path: Path) -> None:
     assert dict(file["min_values"])["id"] == "0"
     assert dict(file["max_values"])["id"] == "99"
     assert '"at":4' in file["stats"]
-    assert (file["time_range_start"], file["time_range_end"]) == ("2023-11-14T22:13:20Z", "2023-11-14T22:13:22Z")
+    assert (file["time_range_start"], file["time_range_end"]) == (
+        "2023-11-14T22:13:20Z",
+        "2023-11-14T22:13:22Z",
+    )
     assert file["partition_values"] == [("day", "7")]
     assert file["path"].startswith("day=7/splits/split-")
     assert file["size"] == (Path(table.path) / file["path"]).stat().st_size
@@ -85,7 +106,9 @@ def test_bounds(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t", appends=9)
     planned = table.merge(max_source_splits=4, max_dest_splits=1, dry_run=True)
     assert (planned.merged_files, planned.merge_groups) == (4, 1)
-    oldest = sorted(table.files().to_pylist(), key=lambda f: (f["modification_time"], f["path"]))[:4]
+    oldest = sorted(table.files().to_pylist(), key=lambda f: (f["modification_time"], f["path"]))[
+        :4
+    ]
     assert [source["path"] for source in planned.sources] == [file["path"] for file in oldest]
     report = table.merge(max_source_splits=4, max_dest_splits=1)
     assert (report.merged_files, table.files().num_rows) == (4, 6)
@@ -97,7 +120,10 @@ def test_bounds(tmp_path: Path) -> None:
 def test_splits_near_the_target_are_left_alone(tmp_path: Path) -> None:
     table = Table.create(str(tmp_path / "t"), schema=ROWS)
     for n in range(4):
-        noise = [f"{i * 7919 % 10**9:09d}{i * 104729 % 10**9:09d}" * 3 for i in range(n * 20_000, (n + 1) * 20_000)]
+        noise = [
+            f"{i * 7919 % 10**9:09d}{i * 104729 % 10**9:09d}" * 3
+            for i in range(n * 20_000, (n + 1) * 20_000)
+        ]
         some = rows(range(n * 20_000, (n + 1) * 20_000))
         table.append(some.set_column(3, "message", pa.array(noise)))
     size = max(table.files().column("size").to_pylist())
@@ -134,7 +160,9 @@ def test_a_dry_run_changes_nothing_and_lists_what_would_happen(tmp_path: Path) -
         ({"max_dest_splits": 0}, "makes no sense"),
     ],
 )
-def test_requests_that_make_no_sense(tmp_path: Path, wrong: dict[str, object], message: str) -> None:
+def test_requests_that_make_no_sense(
+    tmp_path: Path, wrong: dict[str, object], message: str
+) -> None:
     table = table_of(tmp_path / "t", appends=2)
     with pytest.raises(InvalidInputError, match=message):
         table.merge(**wrong)  # type: ignore[arg-type]
@@ -153,14 +181,21 @@ def test_a_source_that_cannot_be_read_is_skipped_and_the_rest_goes_on(tmp_path: 
     assert report.skipped[0]["path"] == bad
     assert set(paths(table)) == {bad, *(p for p in paths(table) if p != bad)}
     skip = table.skipped_files().to_pylist()[0]
-    assert (skip["path"], skip["operation"], skip["skip_count"], skip["in_cooldown"]) == (bad, "merge", 1, True)
+    assert (skip["path"], skip["operation"], skip["skip_count"], skip["in_cooldown"]) == (
+        bad,
+        "merge",
+        1,
+        True,
+    )
     place.write_bytes(data)
     assert ids(Table.open(table.path)) == list(range(50)), "it stays live"
     again = table.merge()
     assert (again.status, again.skipped_files) == ("no_action", 1), "it is left alone for a day"
     assert "DESCRIBE INDEXTABLES SKIPPED FILES" in again.message
     rewritten = table.merge(rewrite=True)
-    assert (rewritten.status, rewritten.skipped_files) == ("no_action", 0), "what is ours is not skipped"
+    assert (rewritten.status, rewritten.skipped_files) == ("no_action", 0), (
+        "what is ours is not skipped"
+    )
     later = table.handle.log.now_ms() + 25 * 3_600_000
     table.handle.log.context.now_ms = lambda: later
     assert table.merge().merged_files == 2
@@ -185,7 +220,9 @@ def test_a_source_that_fails_again_after_its_cooldown_is_skipped_for_longer(tmp_
         table.append(rows([100 * count]))
         later = now + 25 * 3_600_000
         table.handle.log.context.now_ms = lambda: later  # noqa: B023
-        assert table.skipped_files().column("in_cooldown").to_pylist() == [False], "it may be tried again"
+        assert table.skipped_files().column("in_cooldown").to_pylist() == [False], (
+            "it may be tried again"
+        )
 
 
 def test_a_missing_source_is_skipped(tmp_path: Path) -> None:
@@ -225,7 +262,8 @@ def test_a_store_that_keeps_failing_for_one_split_makes_it_a_skip(tmp_path: Path
         return UnavailableError("The store failed because a test asked it to.", path=bad)
 
     table.handle.log.context.store = Remote(
-        table.handle.log.store, [Fault("get_ranges", path_contains=bad, times=99, error=unavailable)]
+        table.handle.log.store,
+        [Fault("get_ranges", path_contains=bad, times=99, error=unavailable)],
     )
     report = table.merge()
     assert (report.merged_files, [s["path"] for s in report.skipped]) == (3, [bad])
@@ -234,7 +272,9 @@ def test_a_store_that_keeps_failing_for_one_split_makes_it_a_skip(tmp_path: Path
 def test_a_store_that_is_down_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t", appends=3)
     before = stored(table)
-    table.handle.log.context.store = Remote(table.handle.log.store, [Fault("put_file", effect=Effect.FAIL_AFTER)])
+    table.handle.log.context.store = Remote(
+        table.handle.log.store, [Fault("put_file", effect=Effect.FAIL_AFTER)]
+    )
     with pytest.raises(UnavailableError):
         table.merge()
     fresh = Table.open(table.path)
@@ -242,7 +282,9 @@ def test_a_store_that_is_down_is_an_error_and_leaves_nothing(tmp_path: Path) -> 
 
 
 def between(act: object) -> object:
-    """An executor that lets something else happen after the groups were merged and before they are committed."""
+    """An executor that lets something else happen after the groups were merged and before they are
+    committed.
+    """
 
     def execute(work: Sequence[MergeTask]) -> Iterator[MergeOutcome]:
         outcomes = [task.run() for task in work]

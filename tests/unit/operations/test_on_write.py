@@ -1,4 +1,6 @@
-"""After a write a table tidies up by itself, if it is told to; and a write never fails because of that."""
+"""After a write a table tidies up by itself, if it is told to; and a write never fails because of
+that.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +100,10 @@ def test_a_merge_that_fails_does_not_fail_the_write(
 
 
 def test_purging_after_some_writes(tmp_path: Path) -> None:
-    options: dict[str, object] = {"purgeOnWrite.enabled": True, "purgeOnWrite.triggerAfterWrites": 3}
+    options: dict[str, object] = {
+        "purgeOnWrite.enabled": True,
+        "purgeOnWrite.triggerAfterWrites": 3,
+    }
     table = table_of(tmp_path / "t", appends=1)
     (Path(table.path) / "splits/split-stray.split").write_bytes(b"stray")
     table.checkpoint()
@@ -126,7 +131,9 @@ def test_purging_after_a_merge(tmp_path: Path) -> None:
     assert ids(Table.open(table.path)) == list(range(40))
 
 
-def test_a_purge_that_is_refused_does_not_fail_the_write(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_purge_that_is_refused_does_not_fail_the_write(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     options: dict[str, object] = {
         "purgeOnWrite.enabled": True,
         "purgeOnWrite.triggerAfterWrites": 1,
@@ -178,7 +185,11 @@ def test_a_process_that_ends_waits_for_its_merges(tmp_path: Path) -> None:
         table.append(rows(range(n * 200, (n + 1) * 200)))
     root = Path(__file__).parents[3]
     done = subprocess.run(
-        [sys.executable, "-c", WRITER, table.path], cwd=root, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", WRITER, table.path],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert (done.returncode, done.stderr) == (0, "")
     fresh = Table.open(table.path)
@@ -187,7 +198,10 @@ def test_a_process_that_ends_waits_for_its_merges(tmp_path: Path) -> None:
 
 
 def test_a_purge_is_not_missed_because_a_merge_took_its_version(tmp_path: Path) -> None:
-    options: dict[str, object] = {"purgeOnWrite.enabled": True, "purgeOnWrite.triggerAfterWrites": 4}
+    options: dict[str, object] = {
+        "purgeOnWrite.enabled": True,
+        "purgeOnWrite.triggerAfterWrites": 4,
+    }
     table = table_of(tmp_path / "t", appends=3)
     assert table.merge().version == 4
     told = Table.open(table.path, options=options)
@@ -201,7 +215,11 @@ def test_a_purge_is_not_missed_because_a_merge_took_its_version(tmp_path: Path) 
 
 
 def test_a_purge_that_fails_after_a_merge_is_told_with_the_job(tmp_path: Path) -> None:
-    options: dict[str, object] = {**AT_ONCE, "purgeOnWrite.enabled": True, "purgeOnWrite.splitRetentionHours": 1}
+    options: dict[str, object] = {
+        **AT_ONCE,
+        "purgeOnWrite.enabled": True,
+        "purgeOnWrite.splitRetentionHours": 1,
+    }
     table = table_of(tmp_path / "t", appends=4, options=options)
     (job,) = JOBS.rows()
     assert (job["status"], job["completed_groups"]) == ("completed", 1)

@@ -27,7 +27,9 @@ VERBS: dict[str, Callable[[Table, Any], object]] = {
 def test_the_last_step_is_the_whole(verb: str, tmp_path: Path) -> None:
     options = {"checkpoint.interval": 3, "purge.retentionCheckEnabled": "false"}
     table = Table.create(
-        str(tmp_path / "t"), schema=pa.schema([("n", pa.int64()), ("word", pa.string())]), options=options
+        str(tmp_path / "t"),
+        schema=pa.schema([("n", pa.int64()), ("word", pa.string())]),
+        options=options,
     )
     for turn in range(7):
         table.append([{"n": n, "word": f"w{n}"} for n in range(turn * 10, turn * 10 + 10)])

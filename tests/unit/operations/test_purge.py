@@ -10,7 +10,13 @@ import pytest
 from msgspec.structs import replace
 
 from indextables import AddAction, Table
-from indextables.errors import ConflictError, InvalidInputError, RefusedError, UnavailableError, VersionNotFoundError
+from indextables.errors import (
+    ConflictError,
+    InvalidInputError,
+    RefusedError,
+    UnavailableError,
+    VersionNotFoundError,
+)
 from indextables.log.commit import CommitResult
 from indextables.operations import purge
 from indextables.storage.local import TEMP_PREFIX
@@ -38,7 +44,13 @@ def stray(table: Table, name: str = "split-stray.split") -> str:
 
 def readable(table: Table) -> dict[int, bool]:
     found = table.history()
-    return dict(zip(found.column("version").to_pylist(), found.column("is_readable").to_pylist(), strict=True))
+    return dict(
+        zip(
+            found.column("version").to_pylist(),
+            found.column("is_readable").to_pylist(),
+            strict=True,
+        )
+    )
 
 
 def test_a_dry_run_lists_exactly_what_is_then_deleted(tmp_path: Path) -> None:
@@ -56,11 +68,19 @@ def test_a_dry_run_lists_exactly_what_is_then_deleted(tmp_path: Path) -> None:
     gone = sorted(set(before) - set(after))
     assert [file.path for file in planned.files] == [file.path for file in report.files]
     assert sorted(file.path for file in report.files) == gone
-    assert {path: before[path] for path in after if path in before} == {p: b for p, b in after.items() if p in before}
-    assert {file.path: file.size for file in report.files} == {path: len(before[path]) for path in gone}
+    assert {path: before[path] for path in after if path in before} == {
+        p: b for p, b in after.items() if p in before
+    }
+    assert {file.path: file.size for file in report.files} == {
+        path: len(before[path]) for path in gone
+    }
     assert report.size_bytes_deleted == sum(len(before[path]) for path in gone)
     assert (planned.status, planned.dry_run, planned.orphaned_files_found) == ("dry_run", True, 7)
-    assert (report.status, report.orphaned_files_deleted, report.tx_log_files_deleted) == ("success", 7, 7)
+    assert (report.status, report.orphaned_files_deleted, report.tx_log_files_deleted) == (
+        "success",
+        7,
+        7,
+    )
     assert {file.kind for file in report.files} == {"split", "version", "temporary", "checksum"}
     assert all(file.reason for file in report.files)
     assert ids(Table.open(table.path)) == list(range(60))
@@ -127,7 +147,9 @@ def test_after_truncation_a_removal_counts_from_the_oldest_version_left(tmp_path
 
 
 def test_states_without_versions_tell_when_a_split_ended(tmp_path: Path) -> None:
-    """Another engine commits by states alone: what one state has and the next has not ended with the next."""
+    """Another engine commits by states alone: what one state has and the next has not ended with
+    the next.
+    """
     table = table_of(tmp_path / "t", appends=2)
     table.checkpoint()
     table.overwrite(rows([5]))
@@ -141,7 +163,9 @@ def test_states_without_versions_tell_when_a_split_ended(tmp_path: Path) -> None
     assert fresh.purge(dry_run=True).orphaned_files_found == 0
     age(table.path, hours=1000)
     found = Table.open(table.path).purge(log_retention_hours=100_000)
-    assert {file.reason for file in found.files if file.kind == "split"} == {"removed by version 3, 41.7 days ago"}
+    assert {file.reason for file in found.files if file.kind == "split"} == {
+        "removed by version 3, 41.7 days ago"
+    }
     assert ids(Table.open(table.path)) == [5]
 
 
@@ -176,7 +200,10 @@ class Ageless(StoreWrapper):
     """A store that does not say when anything was written."""
 
     def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectInfo]:
-        return (replace(info, last_modified_ms=None) for info in super().list(prefix, start_after=start_after))
+        return (
+            replace(info, last_modified_ms=None)
+            for info in super().list(prefix, start_after=start_after)
+        )
 
 
 def test_unknown_age_is_kept(tmp_path: Path) -> None:
@@ -200,7 +227,9 @@ def test_expired_states_and_manifests(tmp_path: Path) -> None:
     assert report.manifests_deleted >= 1
     assert report.expired_states_found == report.expired_states_deleted
     assert ids(Table.open(table.path)) == list(range(92))
-    assert len([p for p in contents(table.path) if "state-v" in p]) == 2, "the two newest states stay"
+    assert len([p for p in contents(table.path) if "state-v" in p]) == 2, (
+        "the two newest states stay"
+    )
 
 
 def test_other_files_and_other_tables_are_left_alone(tmp_path: Path) -> None:
@@ -254,7 +283,10 @@ def test_the_same_when_the_log_was_truncated_meanwhile(tmp_path: Path) -> None:
     other.purge(older_than_hours=0, log_retention_hours=0)
     other.append(rows([50]))
     other.truncate_time_travel()
-    with pytest.raises(ConflictError, match="purged concurrently"), writer.transaction(check_splits=False) as tx:
+    with (
+        pytest.raises(ConflictError, match="purged concurrently"),
+        writer.transaction(check_splits=False) as tx,
+    ):
         tx.add(AddAction(path=path, size=13, num_records=1))
 
 
@@ -266,7 +298,10 @@ def test_a_commit_of_a_split_that_the_table_had_before_fails_beside_a_purge(tmp_
     writer = Table.open(table.path)
 
     def deleted_late(paths: Sequence[str]) -> None:
-        with pytest.raises(ConflictError, match="purged concurrently"), writer.transaction(check_splits=False) as tx:
+        with (
+            pytest.raises(ConflictError, match="purged concurrently"),
+            writer.transaction(check_splits=False) as tx,
+        ):
             tx.add(AddAction(path=path, size=size, num_records=10))
         table.handle.log.store.delete(paths)
 
@@ -309,8 +344,12 @@ def test_a_restore_that_comes_between_wins_or_fails_clearly(tmp_path: Path) -> N
         Table.open(table.path).restore(version=1)
 
 
-def test_what_was_removed_by_a_clock_that_is_ahead_is_old_enough_if_nothing_has_to_age(tmp_path: Path) -> None:
-    """Versions that follow each other within a millisecond are dated one after the other, and so ahead of the clock."""
+def test_what_was_removed_by_a_clock_that_is_ahead_is_old_enough_if_nothing_has_to_age(
+    tmp_path: Path,
+) -> None:
+    """Versions that follow each other within a millisecond are dated one after the other, and so
+    ahead of the clock.
+    """
     table = table_of(tmp_path / "t", appends=1)
     table.overwrite(rows([5]))
     purger = unchecked(table)
@@ -320,7 +359,9 @@ def test_what_was_removed_by_a_clock_that_is_ahead_is_old_enough_if_nothing_has_
     assert ids(Table.open(table.path)) == [5]
 
 
-def test_a_split_restored_before_the_purge_is_announced_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_split_restored_before_the_purge_is_announced_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = table_of(tmp_path / "t", appends=3)
     table.overwrite(rows([5]))
     purger = unchecked(table)
@@ -368,7 +409,9 @@ def test_a_split_that_was_restored_and_removed_again_meanwhile_is_kept_from_then
         assert Table.open(table.path).restore(version=3).status == "success"
 
 
-def test_what_a_purge_has_condemned_cannot_be_restored_though_it_is_still_there(tmp_path: Path) -> None:
+def test_what_a_purge_has_condemned_cannot_be_restored_though_it_is_still_there(
+    tmp_path: Path,
+) -> None:
     table = table_of(tmp_path / "t", appends=2)
     table.overwrite(rows([5]))
     unchecked(table).purge(older_than_hours=0, log_retention_hours=720, delete=lambda paths: None)
@@ -384,15 +427,22 @@ def test_deletions_are_repeated_and_then_raised(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t", appends=2)
     table.merge()
     purger = unchecked(table)
-    purger.handle.log.context.store = FaultyStore(purger.handle.log.store, [Fault("delete", times=3)])
+    purger.handle.log.context.store = FaultyStore(
+        purger.handle.log.store, [Fault("delete", times=3)]
+    )
     assert purger.purge(older_than_hours=0, log_retention_hours=720).orphaned_files_deleted == 2
     table.append(rows([77]))
     table.merge()
     failing = unchecked(table)
-    failing.handle.log.context.store = FaultyStore(failing.handle.log.store, [Fault("delete", times=99)])
+    failing.handle.log.context.store = FaultyStore(
+        failing.handle.log.store, [Fault("delete", times=99)]
+    )
     with pytest.raises(UnavailableError):
         failing.purge(older_than_hours=0, log_retention_hours=720)
-    assert unchecked(table).purge(older_than_hours=0, log_retention_hours=720).orphaned_files_deleted == 2
+    assert (
+        unchecked(table).purge(older_than_hours=0, log_retention_hours=720).orphaned_files_deleted
+        == 2
+    )
     assert ids(Table.open(table.path)) == [*range(20), 77]
 
 
@@ -424,12 +474,18 @@ def test_progress_and_deleting_elsewhere(tmp_path: Path) -> None:
 def test_a_stale_memory_is_never_trusted(tmp_path: Path) -> None:
     """Whatever staleness the settings allow, what is live is looked up in the store."""
     table = table_of(tmp_path / "t", appends=2)
-    stale = Table.open(table.path, options={**UNCHECKED, "transaction.cache.expirationSeconds": 3600})
+    stale = Table.open(
+        table.path, options={**UNCHECKED, "transaction.cache.expirationSeconds": 3600}
+    )
     stale.append(rows([50]))
     other = Table.open(table.path)
     other.merge()
     other.handle.log.cache.put(
-        "snapshots", table.path, other.handle.log.context.place, stale.handle.log.snapshots.find_cached(), cost_bytes=1
+        "snapshots",
+        table.path,
+        other.handle.log.context.place,
+        stale.handle.log.snapshots.find_cached(),
+        cost_bytes=1,
     )
     stale.purge(older_than_hours=0, log_retention_hours=0)
     assert ids(Table.open(table.path)) == [*range(20), 50]

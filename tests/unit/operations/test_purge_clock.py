@@ -1,4 +1,6 @@
-"""The store's clock counts, not this machine's: a purge by a clock that is ahead deletes nothing too early."""
+"""The store's clock counts, not this machine's: a purge by a clock that is ahead deletes nothing
+too early.
+"""
 
 from __future__ import annotations
 
@@ -39,9 +41,15 @@ class Behind(StoreWrapper):
         return None if found is None else self._shifted(found)
 
 
-@pytest.mark.parametrize(("behind", "deleted", "versions"), [(0.0, 2, 2), (0.05, 1, 0), (-400.0, 0, 0)])
-def test_the_clock_of_the_store_counts(tmp_path: Path, behind: float, deleted: int, versions: int) -> None:
-    """Two splits that nobody committed, one of yesterday, one of long ago, and versions as old as each."""
+@pytest.mark.parametrize(
+    ("behind", "deleted", "versions"), [(0.0, 2, 2), (0.05, 1, 0), (-400.0, 0, 0)]
+)
+def test_the_clock_of_the_store_counts(
+    tmp_path: Path, behind: float, deleted: int, versions: int
+) -> None:
+    """Two splits that nobody committed, one of yesterday, one of long ago, and versions as old as
+    each.
+    """
     table = table_of(tmp_path / "t", appends=2)
     table.checkpoint()
     young, old = stray(table, "split-young.split"), stray(table, "split-old.split")
@@ -49,7 +57,9 @@ def test_the_clock_of_the_store_counts(tmp_path: Path, behind: float, deleted: i
     age(table.path, hours=30, paths=[young, "_transaction_log/00000000000000000001.json"])
     purger = Table.open(table.path)
     purger.handle.log.context.store = Behind(purger.handle.log.store, hours=behind)
-    report = purger.purge(older_than_hours=24 if behind == 0 else 168, log_retention_hours=24 if behind == 0 else 168)
+    report = purger.purge(
+        older_than_hours=24 if behind == 0 else 168, log_retention_hours=24 if behind == 0 else 168
+    )
     assert (report.orphaned_files_deleted, report.tx_log_files_deleted) == (deleted, versions)
     assert all("20.8 days ago" in file.reason for file in report.files if file.path == old)
     assert (young in splits_on_disk(table.path)) is (deleted < 2)
@@ -63,7 +73,10 @@ def test_the_clock_of_the_store_counts(tmp_path: Path, behind: float, deleted: i
 def test_without_retention_every_orphan_is_fenced_whatever_its_age(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t", appends=1)
     path = stray(table)
-    writer, purger = Table.open(table.path), Table.open(table.path, options={"purge.retentionCheckEnabled": False})
+    writer, purger = (
+        Table.open(table.path),
+        Table.open(table.path, options={"purge.retentionCheckEnabled": False}),
+    )
     purger.handle.log.context.store = Behind(purger.handle.log.store, hours=0.05)
     assert purger.purge(older_than_hours=0, log_retention_hours=0).orphaned_files_deleted == 1
     with pytest.raises(ConflictError, match="purged"), writer.transaction(check_splits=False) as tx:

@@ -1,4 +1,6 @@
-"""A table that cannot be opened is made whole again from what is left, and what is left is never touched."""
+"""A table that cannot be opened is made whole again from what is left, and what is left is never
+touched.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,13 @@ from indextables.errors import (
 from tests.support.rows import ROWS, ids, rows, table_of
 from tests.support.stores import contents, splits_on_disk, swap_logs
 
-QUERIES = ("message:disk", 'message:"disk full"', "level:WARN AND message:timeout", "message:n7", "NOT message:login")
+QUERIES = (
+    "message:disk",
+    'message:"disk full"',
+    "level:WARN AND message:timeout",
+    "message:n7",
+    "NOT message:login",
+)
 
 
 def everything(table: Table) -> tuple[list[dict[str, Any]], list[int], pa.Schema]:
@@ -40,8 +48,17 @@ def test_rows_and_answers_come_back_from_the_splits_alone(tmp_path: Path) -> Non
     lose_the_log(table)
     splits = contents(table.path)
     report = Table.repair(table.path)
-    assert (report.status, report.total_splits, report.valid_splits, report.missing_splits) == ("success", 5, 5, 0)
-    assert (report.source_path, report.target_path, report.source_version) == (table.path, table.path, None)
+    assert (report.status, report.total_splits, report.valid_splits, report.missing_splits) == (
+        "success",
+        5,
+        5,
+        0,
+    )
+    assert (report.source_path, report.target_path, report.source_version) == (
+        table.path,
+        table.path,
+        None,
+    )
     fresh = Table.open(table.path)
     assert everything(fresh) == before
     assert fresh.version == 0
@@ -58,20 +75,34 @@ def test_statistics_come_back_too(tmp_path: Path) -> None:
     before = {f["path"]: f for f in table.files().to_pylist()}
     lose_the_log(table)
     Table.repair(table.path)
-    same = ("size", "num_records", "min_values", "max_values", "stats", "footer_start_offset", "hotcache_length")
+    same = (
+        "size",
+        "num_records",
+        "min_values",
+        "max_values",
+        "stats",
+        "footer_start_offset",
+        "hotcache_length",
+    )
     for file in Table.open(table.path).files().to_pylist():
-        assert {name: file[name] for name in same} == {name: before[file["path"]][name] for name in same}
+        assert {name: file[name] for name in same} == {
+            name: before[file["path"]][name] for name in same
+        }
     assert Table.open(table.path).files(where="id = 25").num_rows == 1
 
 
-TYPED = pa.schema([("d", pa.date32()), ("id", pa.int64()), ("n", pa.int16()), ("name", pa.string())])
+TYPED = pa.schema(
+    [("d", pa.date32()), ("id", pa.int64()), ("n", pa.int16()), ("name", pa.string())]
+)
 
 
 def test_partitions_come_back_with_their_types_and_nulls(tmp_path: Path) -> None:
     table = Table.create(str(tmp_path / "t"), schema=TYPED, partition_columns=["d", "name"])
     day = datetime.date(2024, 2, 29)
     values = [(day, 1, 5, "7"), (None, 2, 6, "a/b=c%"), (day, 3, None, None), (day, 4, 8, "")]
-    table.append(pa.Table.from_pylist([dict(zip(TYPED.names, v, strict=True)) for v in values], schema=TYPED))
+    table.append(
+        pa.Table.from_pylist([dict(zip(TYPED.names, v, strict=True)) for v in values], schema=TYPED)
+    )
     before = sorted(map(repr, table.scan().read_all().to_pylist()))
     lose_the_log(table)
     Table.repair(table.path)
@@ -83,7 +114,9 @@ def test_partitions_come_back_with_their_types_and_nulls(tmp_path: Path) -> None
 
 def test_what_was_merged_or_rewritten_does_not_come_twice(tmp_path: Path) -> None:
     # A deletion vector stands in the log: with the log it is lost (docs/explain/split.md).
-    table = table_of(tmp_path / "t", appends=4, partitioned=True, options={"delete.mode": "rewrite"})
+    table = table_of(
+        tmp_path / "t", appends=4, partitioned=True, options={"delete.mode": "rewrite"}
+    )
     table.merge(max_source_splits=2)
     table.delete(where="id = 13")
     table.append(rows(range(40, 45)))
@@ -129,7 +162,11 @@ def test_how_columns_are_indexed_comes_back(tmp_path: Path) -> None:
     Table.repair(table.path)
     fresh = Table.open(table.path)
     assert fresh.metadata.configuration == {key: str(value) for key, value in options.items()}
-    assert (fresh.count(query="a:run"), fresh.count(query="b:10.0.0.0\\/8"), fresh.count(query="d:y")) == (1, 1, 1)
+    assert (
+        fresh.count(query="a:run"),
+        fresh.count(query="b:10.0.0.0\\/8"),
+        fresh.count(query="d:y"),
+    ) == (1, 1, 1)
 
 
 def test_splits_that_cannot_be_read_are_left_out_and_named(tmp_path: Path) -> None:
@@ -161,10 +198,17 @@ def test_a_clean_copy_leaves_out_what_is_missing(tmp_path: Path) -> None:
     before = contents(table.path)
     planned = Table.repair(table.path, at=str(tmp_path / "copy"), dry_run=True)
     assert not (tmp_path / "copy").exists()
-    report = Table.repair(f"{table.path}/_transaction_log", at=str(tmp_path / "copy/_transaction_log"))
+    report = Table.repair(
+        f"{table.path}/_transaction_log", at=str(tmp_path / "copy/_transaction_log")
+    )
     assert planned.to_dict() == {**report.to_dict(), "status": "dry_run"}
     assert contents(table.path) == before
-    assert (report.source_version, report.total_splits, report.valid_splits, report.missing_splits) == (4, 4, 3, 1)
+    assert (
+        report.source_version,
+        report.total_splits,
+        report.valid_splits,
+        report.missing_splits,
+    ) == (4, 4, 3, 1)
     assert [(left.path, left.reason) for left in report.left_out] == [(gone, "it is missing")]
     shutil.rmtree(Path(table.path) / "_transaction_log")
     shutil.copytree(tmp_path / "copy/_transaction_log", Path(table.path) / "_transaction_log")
@@ -216,7 +260,9 @@ def test_a_copy_goes_where_no_table_is(tmp_path: Path) -> None:
 
 
 def test_a_copy_has_no_tags_of_versions_that_it_does_not_have(tmp_path: Path) -> None:
-    """Its versions count from 0 again: the tag would name another version, as soon as there is one of its number."""
+    """Its versions count from 0 again: the tag would name another version, as soon as there is one
+    of its number.
+    """
     table = table_of(tmp_path / "t", appends=3)
     table.tag("release", version=2)
     report = Table.repair(table.path, at=str(tmp_path / "copy"), dry_run=True)
@@ -237,7 +283,10 @@ def test_the_advice_for_a_missing_split_leads_to_every_other_row(tmp_path: Path)
     (Path(table.path) / lost["path"]).unlink()
     with pytest.raises(MissingSplitError) as caught:
         ids(table)
-    assert "Table.repair(path, at='another place') and put it in the place of the table's log" in caught.value.hint
+    assert (
+        "Table.repair(path, at='another place') and put it in the place of the table's log"
+        in caught.value.hint
+    )
     report = Table.repair(table.path, at=str(tmp_path / "another place"))
     assert "holds a log and no splits, and is not read there" in report.message
     swap_logs(report.message, keep=tmp_path / "damaged")

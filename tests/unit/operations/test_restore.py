@@ -8,7 +8,12 @@ import pyarrow as pa
 import pytest
 
 from indextables import Table
-from indextables.errors import InvalidInputError, MissingSplitError, RefusedError, VersionNotFoundError
+from indextables.errors import (
+    InvalidInputError,
+    MissingSplitError,
+    RefusedError,
+    VersionNotFoundError,
+)
 from tests.support.rows import ids, rows, table_of
 
 
@@ -23,7 +28,9 @@ def test_rows_come_back_and_history_tells(tmp_path: Path) -> None:
     assert ids(table) == ids(Table.open(table.path)) == list(range(20))
     last = table.history(limit=1).to_pylist()[0]
     assert (last["operation"], last["operation_parameters"]) == ("RESTORE", '{"version":2}')
-    assert table.count(query="message:timeout") == sum(1 for i in range(20) if i % 8 == 2 or i // 8 % 8 == 2)
+    assert table.count(query="message:timeout") == sum(
+        1 for i in range(20) if i % 8 == 2 or i // 8 % 8 == 2
+    )
 
 
 def test_the_same_in_a_table_that_was_checkpointed(tmp_path: Path) -> None:
@@ -60,12 +67,18 @@ def test_restoring_what_is_there_commits_nothing(tmp_path: Path) -> None:
     report = table.restore(version=2)
     assert (report.version, report.files_added, report.files_removed, table.version) == (2, 0, 0, 2)
     for told in (report, table.restore(version=2, dry_run=True)):
-        assert (told.status, told.version, told.message) == ("no_action", 2, "The table is as it was then.")
+        assert (told.status, told.version, told.message) == (
+            "no_action",
+            2,
+            "The table is as it was then.",
+        )
 
 
 def test_by_a_moment(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t", appends=3)
-    moments = dict(zip(*(table.history().column(c).to_pylist() for c in ("version", "timestamp")), strict=True))
+    moments = dict(
+        zip(*(table.history().column(c).to_pylist() for c in ("version", "timestamp")), strict=True)
+    )
     assert table.restore(timestamp=moments[1]).restored_version == 1
     assert ids(table) == list(range(10))
     assert table.restore(timestamp=moments[3].isoformat()).restored_version == 3

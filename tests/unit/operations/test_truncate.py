@@ -20,14 +20,20 @@ def test_only_the_newest_version_is_left(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t", appends=5)
     splits, table_id = splits_on_disk(table.path), table.metadata.id
     report = table.truncate_time_travel()
-    assert (report.status, report.checkpoint_version, report.versions_deleted, report.files_preserved) == (
-        *("success", 5, 5, 5),
-    )
+    assert (
+        report.status,
+        report.checkpoint_version,
+        report.versions_deleted,
+        report.files_preserved,
+    ) == (*("success", 5, 5, 5),)
     assert splits_on_disk(table.path) == splits
     fresh = Table.open(table.path)
     assert ids(fresh) == list(range(50))
     assert fresh.history().column("version").to_pylist() == [5]
-    assert fresh.metadata.id == table_id and not Path(table.path, "_transaction_log", f"{0:020d}.json").exists()
+    assert (
+        fresh.metadata.id == table_id
+        and not Path(table.path, "_transaction_log", f"{0:020d}.json").exists()
+    )
     with pytest.raises(VersionNotFoundError):
         Table.open(table.path, version=4)
     fresh.append(rows([99]))
@@ -40,7 +46,11 @@ def test_a_dry_run_lists_exactly_what_is_then_deleted(tmp_path: Path) -> None:
     before = contents(table.path)
     planned = Table.open(table.path).truncate_time_travel(dry_run=True)
     assert contents(table.path) == before
-    assert (planned.status, planned.versions_deleted, planned.checkpoints_deleted) == ("dry_run", 7, 2)
+    assert (planned.status, planned.versions_deleted, planned.checkpoints_deleted) == (
+        "dry_run",
+        7,
+        2,
+    )
     report = Table.open(table.path).truncate_time_travel()
     assert sorted(f.path for f in planned.files) == sorted(f.path for f in report.files)
     assert set(before) - set(contents(table.path)) == {f.path for f in report.files}
@@ -51,7 +61,11 @@ def test_again_is_no_action(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t", appends=2)
     table.truncate_time_travel()
     report = table.truncate_time_travel()
-    assert (report.status, report.message, report.versions_deleted) == ("no_action", "There is no older version.", 0)
+    assert (report.status, report.message, report.versions_deleted) == (
+        "no_action",
+        "There is no older version.",
+        0,
+    )
     assert Table.open(table.path, version=2).version == 2
 
 

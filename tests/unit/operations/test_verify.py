@@ -48,7 +48,12 @@ def test_a_healthy_table(tmp_path: Path) -> None:
     before = contents(table.path)
     for full in (False, True):
         report = table.verify(full=full)
-        assert (report.status, report.healthy, report.version, report.findings) == ("healthy", True, 6, ())
+        assert (report.status, report.healthy, report.version, report.findings) == (
+            "healthy",
+            True,
+            6,
+            (),
+        )
         assert report.splits_checked == table.files().num_rows == 10
         assert checked(table, full=full) == report
     assert contents(table.path) == before
@@ -64,7 +69,10 @@ def test_a_healthy_table(tmp_path: Path) -> None:
 
 def test_after_every_kind_of_upkeep(tmp_path: Path) -> None:
     table = prepared(tmp_path)
-    free = Table.open(table.path, options={"purge.retentionCheckEnabled": False, "state.gc.minManifestAgeHours": 0})
+    free = Table.open(
+        table.path,
+        options={"purge.retentionCheckEnabled": False, "state.gc.minManifestAgeHours": 0},
+    )
     acts: list[Callable[[], object]] = [
         table.merge,
         table.compact,
@@ -143,7 +151,10 @@ def test_a_wrong_count_in_the_log(tmp_path: Path) -> None:
     with table.transaction(check_splits=False) as tx:
         tx.add(
             AddAction(
-                path=file["path"], size=file["size"], num_records=11, footer_start_offset=file["footer_start_offset"]
+                path=file["path"],
+                size=file["size"],
+                num_records=11,
+                footer_start_offset=file["footer_start_offset"],
             )
         )
     (finding,) = checked(table).findings
@@ -158,7 +169,11 @@ def test_bounds_that_would_lose_rows(tmp_path: Path) -> None:
     with table.transaction(check_splits=False) as tx:
         tx.add(
             AddAction(
-                path=file["path"], size=file["size"], num_records=10, min_values={"id": "0"}, max_values={"id": "8"}
+                path=file["path"],
+                size=file["size"],
+                num_records=10,
+                min_values={"id": "0"},
+                max_values={"id": "8"},
             )
         )
     assert found(table) == set()
@@ -197,7 +212,9 @@ def test_a_garbled_version(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["cut", "gone"])
-def test_a_damaged_manifest_is_a_warning_while_the_versions_are_there(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_manifest_is_a_warning_while_the_versions_are_there(
+    tmp_path: Path, damage: str
+) -> None:
     table = prepared(tmp_path)
     (manifest,) = (Path(table.path) / "_transaction_log/manifests").iterdir()
     cut(manifest) if damage == "cut" else manifest.unlink()
@@ -239,7 +256,14 @@ def test_wrong_partition_values(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t", appends=1)
     path = Path(table.path) / "_transaction_log/00000000000000000001.json"
     (file,) = table.files().to_pylist()
-    line = {"add": {"path": file["path"], "partitionValues": {"day": "3"}, "size": file["size"], "dataChange": True}}
+    line = {
+        "add": {
+            "path": file["path"],
+            "partitionValues": {"day": "3"},
+            "size": file["size"],
+            "dataChange": True,
+        }
+    }
     path.write_text(json.dumps(line))
     (finding,) = checked(table).findings
     assert (finding.check, "partition columns []" in finding.message) == ("files", True)

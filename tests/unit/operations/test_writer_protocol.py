@@ -1,4 +1,6 @@
-"""Upkeep changes nothing of a table that needs a newer writer: neither rows, nor the log, nor history."""
+"""Upkeep changes nothing of a table that needs a newer writer: neither rows, nor the log, nor
+history.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ from tests.support.stores import age, contents
 OPTIONS: dict[str, object] = {"purge.retentionCheckEnabled": False}
 NEWER = {
     "writer version 5": lambda protocol: replace(protocol, min_writer_version=5),
-    "an unknown writer feature": lambda p: replace(p, writer_features=(*(p.writer_features or ()), "someday")),
+    "an unknown writer feature": lambda p: replace(
+        p, writer_features=(*(p.writer_features or ()), "someday")
+    ),
 }
 CHANGES: dict[str, Callable[[Table], object]] = {
     "truncate": lambda t: t.truncate_time_travel(),
@@ -36,7 +40,9 @@ CHANGES: dict[str, Callable[[Table], object]] = {
 }
 
 
-def commit_protocol(path: str, version: int, change: Callable[[ProtocolAction], ProtocolAction]) -> None:
+def commit_protocol(
+    path: str, version: int, change: Callable[[ProtocolAction], ProtocolAction]
+) -> None:
     """What a newer release does: it commits a version that raises the protocol."""
     protocol = change(Table.open(path).protocol)
     Path(path, version_path(version)).write_bytes(version_file.encode([protocol]))
@@ -45,7 +51,9 @@ def commit_protocol(path: str, version: int, change: Callable[[ProtocolAction], 
 @pytest.mark.parametrize("is_held", [True, False], ids=["open before", "opened after"])
 @pytest.mark.parametrize("newer", NEWER)
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_table_of_a_newer_writer_is_left_as_it_is(tmp_path: Path, name: str, newer: str, is_held: bool) -> None:
+def test_a_table_of_a_newer_writer_is_left_as_it_is(
+    tmp_path: Path, name: str, newer: str, is_held: bool
+) -> None:
     path = str(tmp_path / "t")
     held = table_of(path, appends=12, options=OPTIONS)
     held.delete(where="id < 10")
@@ -72,7 +80,9 @@ def test_a_checkpoint_that_is_due_is_not_written_once_the_protocol_is_newer(tmp_
 
 def test_the_clean_up_of_a_log_ends_when_the_protocol_is_raised(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
-    table = table_of(path, appends=12, options={"checkpoint.retention": 0, "logRetention.duration": "1 hour"})
+    table = table_of(
+        path, appends=12, options={"checkpoint.retention": 0, "logRetention.duration": "1 hour"}
+    )
     age(path, hours=10_000)
     assert table.handle.log.cleaner().plan(policy_of(table.handle.log.settings.retention)).expired
     commit_protocol(path, 13, NEWER["an unknown writer feature"])

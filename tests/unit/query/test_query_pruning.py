@@ -27,9 +27,13 @@ MEANINGS: dict[str, Callable[[int], bool]] = {
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    schema = pa.schema([("id", pa.int64()), ("message", pa.string()), ("level", pa.string()), ("day", pa.date32())])
+    schema = pa.schema(
+        [("id", pa.int64()), ("message", pa.string()), ("level", pa.string()), ("day", pa.date32())]
+    )
     options = {"indexing.typemap.message": "text"}
-    made = Table.create(str(tmp_path / "t"), schema=schema, partition_columns=["day"], options=options)
+    made = Table.create(
+        str(tmp_path / "t"), schema=schema, partition_columns=["day"], options=options
+    )
     for start in (0, 100):
         numbers = range(start, start + 100)
         made.append(
@@ -63,7 +67,11 @@ def test_splits_that_a_query_rules_out_stay_closed(
     table: Table, query: str, opened: int, by_partition: int, by_statistics: int
 ) -> None:
     report = table.explain(query=query)
-    assert (report.splits_opened, report.splits_pruned_by_partition, report.splits_skipped_by_statistics) == (
+    assert (
+        report.splits_opened,
+        report.splits_pruned_by_partition,
+        report.splits_skipped_by_statistics,
+    ) == (
         opened,
         by_partition,
         by_statistics,
@@ -75,7 +83,9 @@ def test_splits_that_a_query_rules_out_stay_closed(
 
 def test_explain_says_who_answered(table: Table) -> None:
     assert {s.answered_by for s in table.explain(query="timeout").splits} == {"index"}
-    assert {s.answered_by for s in table.explain(query="timeout AND id:<150").splits} == {"index, confirmed by rows"}
+    assert {s.answered_by for s in table.explain(query="timeout AND id:<150").splits} == {
+        "index, confirmed by rows"
+    }
     assert {s.answered_by for s in table.explain(query="id:<50").splits} == {"rows"}
 
 
@@ -86,4 +96,7 @@ def test_best_rows_and_aggregates_through_the_table(table: Table) -> None:
     assert best["_score"][0].as_py() > 0
     spec = {"by_day": {"terms": {"field": "day"}, "aggs": {"id": {"stats": {"field": "id"}}}}}
     rows = table.aggregate(spec, query="timeout").to_pylist()
-    assert [(r["by_day"], r["count"], r["id.max"]) for r in rows] == [(DAYS[0], 50, 197), (DAYS[1], 50, 199)]
+    assert [(r["by_day"], r["count"], r["id.max"]) for r in rows] == [
+        (DAYS[0], 50, 197),
+        (DAYS[1], 50, 199),
+    ]

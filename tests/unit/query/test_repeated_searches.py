@@ -1,4 +1,6 @@
-"""What a search found stays in memory; asked again, it must say what the table says now, and of this very question."""
+"""What a search found stays in memory; asked again, it must say what the table says now, and of
+this very question.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def _answers(table: Table) -> list[object]:
 
 
 @pytest.mark.parametrize("mode", ["vector", "rewrite"])
-def test_a_repeated_search_does_not_find_what_was_deleted_meanwhile(tmp_path: Path, mode: str) -> None:
+def test_a_repeated_search_does_not_find_what_was_deleted_meanwhile(
+    tmp_path: Path, mode: str
+) -> None:
     table = Table.create(str(tmp_path / "t"), schema=SCHEMA, options={**TEXT, "delete.mode": mode})
     table.append(_rows())
     before = _answers(table)
@@ -51,7 +55,10 @@ def test_a_repeated_search_does_not_find_what_was_deleted_meanwhile(tmp_path: Pa
     version = table.version
     table.delete(where="n < 50")
     left = [n for n in range(50, ROWS) if n % 3]
-    assert [table.count(query="message:full AND message:disk"), _answers(table)[1]] == [len(left), left]
+    assert [table.count(query="message:full AND message:disk"), _answers(table)[1]] == [
+        len(left),
+        left,
+    ]
     table.delete(where="n < 60")
     assert _answers(table)[1] == [n for n in left if n >= 60]
     assert _answers(Table.open(table.path, version=version)) == before
@@ -59,10 +66,20 @@ def test_a_repeated_search_does_not_find_what_was_deleted_meanwhile(tmp_path: Pa
 
 def test_one_and_true_are_two_questions(tmp_path: Path) -> None:
     schema = pa.schema([("n", pa.int64()), ("doc", pa.string())])
-    table = Table.create(str(tmp_path / "t"), schema=schema, options={"indexing.typemap.doc": "json"})
-    table.append(pa.table({"n": [1, 2, 3], "doc": ['{"a": 1}', '{"a": true}', '{"a": "1"}']}, schema=schema))
-    first = {text: table.search(text, columns=["n"]).column("n").to_pylist() for text in ("doc.a:true", "doc.a:1")}
-    again = {text: table.search(text, columns=["n"]).column("n").to_pylist() for text in ("doc.a:1", "doc.a:true")}
+    table = Table.create(
+        str(tmp_path / "t"), schema=schema, options={"indexing.typemap.doc": "json"}
+    )
+    table.append(
+        pa.table({"n": [1, 2, 3], "doc": ['{"a": 1}', '{"a": true}', '{"a": "1"}']}, schema=schema)
+    )
+    first = {
+        text: table.search(text, columns=["n"]).column("n").to_pylist()
+        for text in ("doc.a:true", "doc.a:1")
+    }
+    again = {
+        text: table.search(text, columns=["n"]).column("n").to_pylist()
+        for text in ("doc.a:1", "doc.a:true")
+    }
     assert first == again and first["doc.a:true"] == [2]
 
 
@@ -74,12 +91,22 @@ def test_nothing_stays_where_there_is_no_memory_for_it(table: Table) -> None:
 def test_terms_are_counted_with_and_without_nulls_and_below_other_terms(table: Table) -> None:
     counts = Counter(LEVELS[n % 4] for n in range(ROWS))
     found = table.aggregate({"levels": {"terms": {"field": "level"}}}).to_pylist()
-    assert {row["levels"]: row["count"] for row in found} == {k: v for k, v in counts.items() if k is not None}
-    found = table.aggregate({"levels": {"terms": {"field": "level", "missing": "none"}}}).to_pylist()
-    assert {row["levels"]: row["count"] for row in found} == {k or "none": v for k, v in counts.items()}
+    assert {row["levels"]: row["count"] for row in found} == {
+        k: v for k, v in counts.items() if k is not None
+    }
+    found = table.aggregate(
+        {"levels": {"terms": {"field": "level", "missing": "none"}}}
+    ).to_pylist()
+    assert {row["levels"]: row["count"] for row in found} == {
+        k or "none": v for k, v in counts.items()
+    }
     below = {"levels": {"terms": {"field": "level"}, "aggs": {"most": {"max": {"field": "n"}}}}}
     rows = table.aggregate(below, query="message:full").to_pylist()
-    most = {level: max(n for n in range(ROWS) if n % 3 and LEVELS[n % 4] == level) for level in LEVELS if level}
+    most = {
+        level: max(n for n in range(ROWS) if n % 3 and LEVELS[n % 4] == level)
+        for level in LEVELS
+        if level
+    }
     assert {row["levels"]: row["most"] for row in rows} == most
 
 

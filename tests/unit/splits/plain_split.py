@@ -1,4 +1,6 @@
-"""A split without a container: a tantivy index in a folder beside an Arrow table. What the search tests search."""
+"""A split without a container: a tantivy index in a folder beside an Arrow table. What the search
+tests search.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,12 @@ class PlainView:
     def __enter__(self) -> PlainView:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
         return None
 
 
@@ -70,7 +77,9 @@ class PlainSplit:
     def schema(self) -> pa.Schema:
         return self.table.schema
 
-    def read_rows(self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
+    def read_rows(
+        self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None
+    ) -> pa.Table:
         table = self.table if columns is None else self.table.select(list(columns))
         self.columns_read.append(tuple(table.column_names))
         if rows is None:
@@ -80,7 +89,11 @@ class PlainSplit:
         return table.take(pa.array(numbers))
 
     def iter_rows(
-        self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None, codes: bool = False
+        self,
+        rows: Rows | Mask | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        codes: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         yield from self.read_rows(rows, columns=columns).to_batches(max_chunksize=100)
 
@@ -96,7 +109,9 @@ class PlainSplit:
     def may_match(self, bound: Predicate) -> Mask | None:
         return None
 
-    def open_index(self, fields: Iterable[str], *, positions: bool = False, norms: bool = False) -> PlainView:
+    def open_index(
+        self, fields: Iterable[str], *, positions: bool = False, norms: bool = False
+    ) -> PlainView:
         if self._view is None:
             index = tantivy.Index.open(str(self.folder))
             register(index, self.mapping.indexed)

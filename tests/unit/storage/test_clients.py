@@ -23,7 +23,10 @@ EMULATOR = {"account_name": "devstoreaccount1", "account_key": EMULATOR_KEY}
     [
         (AwsSettings(), {}),
         (AwsSettings(region="eu-1", allow_http=True), {"region": "eu-1"}),
-        (AwsSettings("i", "s", "t"), {"access_key_id": "i", "secret_access_key": "s", "token": "t"}),
+        (
+            AwsSettings("i", "s", "t"),
+            {"access_key_id": "i", "secret_access_key": "s", "token": "t"},
+        ),
         (AwsSettings(path_style_access=True), {"virtual_hosted_style_request": "false"}),
         (AwsSettings(path_style_access=False), {"virtual_hosted_style_request": "true"}),
         (AwsSettings(endpoint="https://oss.example.com"), {"endpoint": "https://oss.example.com"}),
@@ -44,15 +47,27 @@ def test_s3(settings: AwsSettings, config: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("url", "settings", "config"),
     [
-        (CONTAINER, AzureSettings(account_name="a", account_key="k"), {"account_name": "a", "account_key": "k"}),
+        (
+            CONTAINER,
+            AzureSettings(account_name="a", account_key="k"),
+            {"account_name": "a", "account_key": "k"},
+        ),
         (IN_URL, AzureSettings(account_name="other"), {"account_name": "acc"}),
-        (IN_URL, AzureSettings(sas_token="?sv=1&sig=2"), {"account_name": "acc", "sas_key": "sv=1&sig=2"}),
+        (
+            IN_URL,
+            AzureSettings(sas_token="?sv=1&sig=2"),
+            {"account_name": "acc", "sas_key": "sv=1&sig=2"},
+        ),
         (
             IN_URL,
             AzureSettings(tenant_id="t", client_id="c", client_secret="s"),
             {"account_name": "acc", "tenant_id": "t", "client_id": "c", "client_secret": "s"},
         ),
-        (IN_CHINA, AzureSettings(), {"account_name": "acc", "endpoint": "https://acc.blob.core.chinacloudapi.cn"}),
+        (
+            IN_CHINA,
+            AzureSettings(),
+            {"account_name": "acc", "endpoint": "https://acc.blob.core.chinacloudapi.cn"},
+        ),
         (IN_FABRIC, AzureSettings(), {"account_name": "onelake", "use_fabric_endpoint": "true"}),
         (
             CONTAINER,
@@ -66,12 +81,21 @@ def test_s3(settings: AwsSettings, config: dict[str, Any]) -> None:
         ),
         (
             CONTAINER,
-            AzureSettings(connection_string="AccountName=a;AccountKey=k==;EndpointSuffix=core.windows.net"),
-            {"account_name": "a", "account_key": "k==", "endpoint": "https://a.blob.core.windows.net"},
+            AzureSettings(
+                connection_string="AccountName=a;AccountKey=k==;EndpointSuffix=core.windows.net"
+            ),
+            {
+                "account_name": "a",
+                "account_key": "k==",
+                "endpoint": "https://a.blob.core.windows.net",
+            },
         ),
         (
             CONTAINER,
-            AzureSettings(connection_string="BlobEndpoint=https://x/;SharedAccessSignature=sig=2", account_name="b"),
+            AzureSettings(
+                connection_string="BlobEndpoint=https://x/;SharedAccessSignature=sig=2",
+                account_name="b",
+            ),
             {"account_name": "b", "endpoint": "https://x", "sas_key": "sig=2"},
         ),
         (

@@ -1,4 +1,6 @@
-"""Credentials: given, from the environment, from a profile, from a provider class; fresh, and never shown."""
+"""Credentials: given, from the environment, from a profile, from a provider class; fresh, and never
+shown.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,12 @@ class ShortLived:
     def __call__(self) -> dict[str, Any]:
         CALLS.append("asked")
         soon = datetime.now(UTC) + timedelta(seconds=1)
-        return {"access_key_id": f"id-{len(CALLS)}", "secret_access_key": "hidden", "token": None, "expires_at": soon}
+        return {
+            "access_key_id": f"id-{len(CALLS)}",
+            "secret_access_key": "hidden",
+            "token": None,
+            "expires_at": soon,
+        }
 
 
 def refuse() -> dict[str, Any]:
@@ -34,7 +41,13 @@ def refuse() -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def no_foreign_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION"):
+    for name in (
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_PROFILE",
+        "AWS_REGION",
+        "AWS_DEFAULT_REGION",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setitem(sys.modules, "credentials_of_this_test", sys.modules[__name__])
@@ -44,7 +57,11 @@ def no_foreign_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> I
 
 def keyless(server: FaultServer, **options: str) -> StorePlace:
     """The server's place without the keys that it needs."""
-    kept = {key: value for key, value in server.s3.options.items() if key not in ("aws.accessKey", "aws.secretKey")}
+    kept = {
+        key: value
+        for key, value in server.s3.options.items()
+        if key not in ("aws.accessKey", "aws.secretKey")
+    }
     return StorePlace(server.s3.url, {**kept, **options})
 
 
@@ -60,11 +77,15 @@ def test_keys_from_the_settings(fault_server: FaultServer) -> None:
 
 
 def test_a_temporary_key_brings_its_token(fault_server: FaultServer) -> None:
-    StorePlace(fault_server.s3.url, {**fault_server.s3.options, "aws.sessionToken": "of-the-hour"}).open().put("x", b"")
+    StorePlace(
+        fault_server.s3.url, {**fault_server.s3.options, "aws.sessionToken": "of-the-hour"}
+    ).open().put("x", b"")
     assert fault_server.headers[0]["x-amz-security-token"] == "of-the-hour"
 
 
-def test_keys_from_the_environment(fault_server: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_from_the_environment(
+    fault_server: FaultServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "id-of-the-environment")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s")
     keyless(fault_server).open().put("x", b"")
@@ -72,12 +93,18 @@ def test_keys_from_the_environment(fault_server: FaultServer, monkeypatch: pytes
     assert used_keys(fault_server) == ["id-of-the-environment", "test-access-key"]
 
 
-def test_keys_from_a_profile(fault_server: FaultServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_keys_from_a_profile(
+    fault_server: FaultServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     folder = tmp_path / ".aws"
     folder.mkdir()
     text = "[default]\naws_access_key_id = id-default\naws_secret_access_key = s%%\n"
-    (folder / "credentials").write_text(f"{text}[work]\naws_access_key_id = id-work\naws_secret_access_key = s\n")
-    (folder / "config").write_text("[default]\nregion = eu-west-1\n[profile work]\nregion = eu-north-1\n")
+    (folder / "credentials").write_text(
+        f"{text}[work]\naws_access_key_id = id-work\naws_secret_access_key = s\n"
+    )
+    (folder / "config").write_text(
+        "[default]\nregion = eu-west-1\n[profile work]\nregion = eu-north-1\n"
+    )
     keyless(fault_server, **{"aws.region": ""}).open().put("x", b"")
     monkeypatch.setenv("AWS_PROFILE", "work")
     keyless(fault_server).open().put("x", b"")
@@ -88,7 +115,9 @@ def test_keys_from_a_profile(fault_server: FaultServer, monkeypatch: pytest.Monk
 
 
 def test_no_profile_where_something_goes_before_it_or_there_is_none(tmp_path: Path) -> None:
-    (tmp_path / "credentials").write_text("[default]\naws_access_key_id = i\naws_secret_access_key = s\n")
+    (tmp_path / "credentials").write_text(
+        "[default]\naws_access_key_id = i\naws_secret_access_key = s\n"
+    )
     file = {"AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "credentials"), "HOME": str(tmp_path)}
     assert find_profile(file) is not None
     assert find_profile({**file, "AWS_ACCESS_KEY_ID": "x"}) is None
@@ -109,21 +138,31 @@ def test_a_provider_is_asked_again_when_its_credentials_expire(fault_server: Fau
 
 
 def test_a_provider_that_fails_is_access_denied(fault_server: FaultServer) -> None:
-    store = keyless(fault_server, **{"aws.credentialsProviderClass": "credentials_of_this_test:refuse"}).open()
-    for use in (lambda: store.get("x"), lambda: store.put_if_absent("x", b""), lambda: [*store.list()]):
+    store = keyless(
+        fault_server, **{"aws.credentialsProviderClass": "credentials_of_this_test:refuse"}
+    ).open()
+    for use in (
+        lambda: store.get("x"),
+        lambda: store.put_if_absent("x", b""),
+        lambda: [*store.list()],
+    ):
         with pytest.raises(AccessDeniedError, match="the vault is closed"):
             use()
     assert fault_server.requests == []
 
 
-@pytest.mark.parametrize("dotted", ["no_such_module:Name", "indextables.errors:NoSuchName", "nothing", ""])
+@pytest.mark.parametrize(
+    "dotted", ["no_such_module:Name", "indextables.errors:NoSuchName", "nothing", ""]
+)
 def test_a_provider_that_cannot_be_loaded(dotted: str) -> None:
     with pytest.raises(InvalidInputError, match="cannot be loaded"):
         load_provider(dotted)
 
 
 def test_secrets_that_a_store_repeats_are_hidden(fault_server: FaultServer) -> None:
-    fault_server.plan(HttpFault(status=400, code="key test-secret-key is bad, and sig=abc%2Fdef&x=1"))
+    fault_server.plan(
+        HttpFault(status=400, code="key test-secret-key is bad, and sig=abc%2Fdef&x=1")
+    )
     with pytest.raises(StorageError) as caught:
         fault_server.s3.open().get("x")
     assert "test-secret-key" not in str(caught.value)
@@ -150,12 +189,20 @@ class TestAzure:
 
     def test_a_wrong_key_is_access_denied(self, azure: StorePlace) -> None:
         endpoint = f"{azure.options['azure.endpoint']}/devstoreaccount1"
-        options = {"azure.endpoint": endpoint, "azure.accountName": "devstoreaccount1", "azure.accountKey": "d3Jvbmc="}
+        options = {
+            "azure.endpoint": endpoint,
+            "azure.accountName": "devstoreaccount1",
+            "azure.accountKey": "d3Jvbmc=",
+        }
         with pytest.raises(AccessDeniedError):
             StorePlace(azure.url, options).open().get("x")
 
     def test_the_account_in_the_url(self) -> None:
         options = {"azure.accountKey": "d3Jvbmc="}
-        assert StorePlace("abfss://c@acc.dfs.core.windows.net/t", options).open().url.startswith("abfss://c@acc.")
+        assert (
+            StorePlace("abfss://c@acc.dfs.core.windows.net/t", options)
+            .open()
+            .url.startswith("abfss://c@acc.")
+        )
         with pytest.raises(InvalidInputError, match=r"[Aa]ccount"):
             StorePlace("az://c/t", options).open()

@@ -1,4 +1,6 @@
-"""A forked child of a process that used a remote or memory store gets an error at once, and never hangs."""
+"""A forked child of a process that used a remote or memory store gets an error at once, and never
+hangs.
+"""
 
 from __future__ import annotations
 
@@ -65,8 +67,15 @@ def test_a_child_of_a_process_that_used_a_store(place: StorePlace, tmp_path: Pat
         assert line.startswith("StorageError")
         assert place.url in line
         assert "spawn" in line
-    assert said[3:] == ["NotFoundError", "parent reads parent", "['from the child', 'from the parent']"]
+    assert said[3:] == [
+        "NotFoundError",
+        "parent reads parent",
+        "['from the child', 'from the parent']",
+    ]
 
 
 def test_a_child_of_a_process_that_did_not(place: StorePlace, tmp_path: Path) -> None:
-    assert run(place.spec, tmp_path / "local", "unused") == ["child", "['from the child', 'from the parent']"]
+    assert run(place.spec, tmp_path / "local", "unused") == [
+        "child",
+        "['from the child', 'from the parent']",
+    ]

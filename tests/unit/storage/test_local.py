@@ -42,7 +42,9 @@ def names(store: LocalStore) -> list[str]:
 
 
 class TestDurability:
-    """What has been said to be there survives a crash: the data first, then the name, then the folders."""
+    """What has been said to be there survives a crash: the data first, then the name, then the
+    folders.
+    """
 
     @pytest.fixture
     def trace(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
@@ -51,7 +53,9 @@ class TestDurability:
         sync, link, replace = os.fsync, os.link, os.replace
 
         def synced(handle: int) -> None:
-            folders = {p.stat().st_ino: p.name for p in (tmp_path, *tmp_path.rglob("*")) if p.is_dir()}
+            folders = {
+                p.stat().st_ino: p.name for p in (tmp_path, *tmp_path.rglob("*")) if p.is_dir()
+            }
             seen.append(f"sync {folders.get(os.fstat(handle).st_ino, 'data')}")
             sync(handle)
 
@@ -70,7 +74,13 @@ class TestDurability:
 
     def test_put_if_absent(self, store: LocalStore, trace: list[str], tmp_path: Path) -> None:
         store.put_if_absent("log/1.json", b"x")
-        assert trace == [f"sync {tmp_path.name}", "sync table", "sync data", "link 1.json", "sync log"]
+        assert trace == [
+            f"sync {tmp_path.name}",
+            "sync table",
+            "sync data",
+            "link 1.json",
+            "sync log",
+        ]
         trace.clear()
         store.put_if_absent("log/2.json", b"x")
         assert trace == ["sync data", "link 2.json", "sync log"]
@@ -81,18 +91,29 @@ class TestDurability:
         (tmp_path / "source").write_bytes(b"2")
         store.put("x", b"1")
         store.put_file("y", tmp_path / "source")
-        assert trace == ["sync data", "replace x", "sync table", "sync data", "replace y", "sync table"]
+        assert trace == [
+            "sync data",
+            "replace x",
+            "sync table",
+            "sync data",
+            "replace y",
+            "sync table",
+        ]
 
 
 class TestUnfinishedFiles:
     """What a dead writer leaves is out of sight and in nobody's way."""
 
-    def test_they_are_not_listed_and_can_be_found_and_deleted(self, store: LocalStore, tmp_path: Path) -> None:
+    def test_they_are_not_listed_and_can_be_found_and_deleted(
+        self, store: LocalStore, tmp_path: Path
+    ) -> None:
         store.put("log/1.json", b"x")
         left = tmp_path / "table" / "log" / f"{TEMP_PREFIX}abc"
         left.write_bytes(b"half")
         assert names(store) == ["log/1.json"]
-        assert [(info.path, info.size) for info in store.list_unfinished()] == [(f"log/{TEMP_PREFIX}abc", 4)]
+        assert [(info.path, info.size) for info in store.list_unfinished()] == [
+            (f"log/{TEMP_PREFIX}abc", 4)
+        ]
         store.delete([info.path for info in store.list_unfinished()])
         assert not left.exists()
         assert [*LocalStore(tmp_path / "nowhere").list_unfinished()] == []
@@ -104,7 +125,9 @@ class TestUnfinishedFiles:
         with pytest.raises(InvalidInputError, match="unfinished"):
             store.put_if_absent(f"{TEMP_PREFIX}abc", b"")
 
-    def test_none_is_left_by_success_or_failure(self, store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_none_is_left_by_success_or_failure(
+        self, store: LocalStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         store.put_if_absent("a", b"1")
         store.put_if_absent("a", b"2")
         store.put("b", b"1")
@@ -133,7 +156,11 @@ class TestTheDiskSaysNo:
         ],
     )
     def test_failures(
-        self, store: LocalStore, monkeypatch: pytest.MonkeyPatch, number: int, error: type[StorageError]
+        self,
+        store: LocalStore,
+        monkeypatch: pytest.MonkeyPatch,
+        number: int,
+        error: type[StorageError],
     ) -> None:
         store.put("x", b"1")
         uses: list[tuple[str, Callable[[], Any]]] = [
@@ -158,7 +185,11 @@ class TestTheDiskSaysNo:
         assert names(store) == ["x"]
 
     def test_a_name_that_is_too_long(self, store: LocalStore) -> None:
-        for use in (lambda: store.put("n" * 300, b""), lambda: store.get("n" * 300), lambda: store.head("n" * 300)):
+        for use in (
+            lambda: store.put("n" * 300, b""),
+            lambda: store.get("n" * 300),
+            lambda: store.head("n" * 300),
+        ):
             with pytest.raises(StorageError, match="too long"):
                 use()
 
@@ -200,7 +231,9 @@ class TestTheDiskSaysNo:
     def test_a_repeated_link_request_meets_its_own_link(
         self, store: LocalStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A network file system may lose the answer, repeat the request, and report that the name exists."""
+        """A network file system may lose the answer, repeat the request, and report that the name
+        exists.
+        """
         link = os.link
 
         def twice(source: str, target: str) -> None:
@@ -237,7 +270,9 @@ class TestListing:
         os.mkfifo(tmp_path / "table" / "pipe")
         assert names(store) == ["dangling", "real/x", "to-file"]
 
-    def test_only_what_comes_after_is_looked_at(self, store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_only_what_comes_after_is_looked_at(
+        self, store: LocalStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         for i in range(20):
             store.put(f"log/{i:03d}", b"x" * i)
         looked_at: list[str] = []
@@ -291,7 +326,9 @@ def test_what_is_no_file_is_not_read(store: LocalStore, tmp_path: Path, kind: st
     assert names(store) == []
 
 
-def test_a_link_that_leads_nowhere_is_listed_and_cannot_be_read(store: LocalStore, tmp_path: Path) -> None:
+def test_a_link_that_leads_nowhere_is_listed_and_cannot_be_read(
+    store: LocalStore, tmp_path: Path
+) -> None:
     """A file that is elsewhere, and elsewhere is not mounted, has not been deleted."""
     store.put("one", b"1")
     (tmp_path / "table" / "two").symlink_to(tmp_path / "not mounted" / "two")
@@ -302,7 +339,9 @@ def test_a_link_that_leads_nowhere_is_listed_and_cannot_be_read(store: LocalStor
         store.get("two")
 
 
-def test_it_pickles_and_its_root_may_be_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_pickles_and_its_root_may_be_relative(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     store: LocalStore = pickle.loads(pickle.dumps(LocalStore("table")))
     store.put("x", b"1")
@@ -319,7 +358,9 @@ def test_files_are_readable_by_others_as_the_umask_says(store: LocalStore, tmp_p
 
 
 @pytest.mark.parametrize("change", ["put", "put_if_absent", "put_file", "delete"])
-def test_a_checksum_of_hadoop_goes_with_the_content_it_was_of(store: LocalStore, tmp_path: Path, change: str) -> None:
+def test_a_checksum_of_hadoop_goes_with_the_content_it_was_of(
+    store: LocalStore, tmp_path: Path, change: str
+) -> None:
     """Hadoop's local file system refuses a file whose `.name.crc` is of other content."""
     folder = tmp_path / "table" / "_transaction_log"
     folder.mkdir(parents=True)
@@ -359,7 +400,9 @@ def test_writers_of_one_folder_take_turns(tmp_path: Path) -> None:
     assert order == [True]
 
 
-def test_nobody_waits_long_for_a_turn_and_nobody_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_waits_long_for_a_turn_and_nobody_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("indextables.storage.local.TURN_SECONDS", 0.01)
     sleeper, second = Turn(tmp_path), Turn(tmp_path)
     assert sleeper.take()

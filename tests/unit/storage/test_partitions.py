@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indextables.errors import InvalidInputError
-from indextables.storage.location import NULL_PARTITION, check, escape, partition_folder, partition_values, unescape
+from indextables.storage.location import (
+    NULL_PARTITION,
+    check,
+    escape,
+    partition_folder,
+    partition_values,
+    unescape,
+)
 
 # What Spark 4's ExternalCatalogUtils.escapePathName makes of these.
 AS_SPARK = {
@@ -54,7 +61,11 @@ def test_folders_that_make_no_sense(path: str) -> None:
         partition_values(path)
 
 
-@given(st.dictionaries(st.text(min_size=1), st.none() | st.just(NULL_PARTITION) | st.text(min_size=1), max_size=3))
+@given(
+    st.dictionaries(
+        st.text(min_size=1), st.none() | st.just(NULL_PARTITION) | st.text(min_size=1), max_size=3
+    )
+)
 def test_every_value_survives_and_makes_a_safe_path(values: dict[str, str | None]) -> None:
     path = f"{partition_folder(values)}/x".lstrip("/")
     assert check(path) == path

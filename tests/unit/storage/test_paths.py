@@ -58,5 +58,7 @@ def test_paths_outside_are_refused(root: str, path: str) -> None:
 
 
 def test_the_refusal_says_what_a_path_is() -> None:
-    with pytest.raises(InvalidInputError, match=r"'a/\.\./b' is not a path inside the store\. A path is relative"):
+    with pytest.raises(
+        InvalidInputError, match=r"'a/\.\./b' is not a path inside the store\. A path is relative"
+    ):
         check("a/../b")

@@ -16,7 +16,12 @@ from indextables.storage.location import parse_location
 from indextables.storage.remote import RemoteStore
 from indextables.storage.spec import MeteredStore, StoreSpec, open_store
 
-SECRETS = {"aws.accessKey": "AKIA-KEY", "aws.secretKey": "S3CRET", "aws.sessionToken": "T0KEN", "aws.region": "eu-1"}
+SECRETS = {
+    "aws.accessKey": "AKIA-KEY",
+    "aws.secretKey": "S3CRET",
+    "aws.sessionToken": "T0KEN",
+    "aws.region": "eu-1",
+}
 
 
 @pytest.mark.parametrize(
@@ -56,7 +61,9 @@ def test_the_parts_of_a_url() -> None:
     assert parse_location("s3://bucket").folder == ""
 
 
-def test_a_relative_path_is_made_absolute_where_it_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_path_is_made_absolute_where_it_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert StoreSpec.from_url("t").url == str(tmp_path / "t")
     assert StoreSpec.from_url(Path("t")).url == str(tmp_path / "t")
@@ -109,7 +116,13 @@ def test_settings_are_taken_as_the_kind_of_store_needs_them() -> None:
 
 def test_no_secret_is_shown() -> None:
     spec = StoreSpec.from_url("s3://bucket/t", SECRETS)
-    shown = [repr(spec), str(spec), repr(spec.options), repr(open_store(spec)), repr(config.resolve(options=SECRETS))]
+    shown = [
+        repr(spec),
+        str(spec),
+        repr(spec.options),
+        repr(open_store(spec)),
+        repr(config.resolve(options=SECRETS)),
+    ]
     for secret in ("AKIA-KEY", "S3CRET", "T0KEN"):
         assert not [text for text in shown if secret in text]
 
@@ -130,7 +143,10 @@ def test_a_spec_travels_and_an_open_remote_store_does_not() -> None:
 
 
 def test_what_a_spec_opens(tmp_path: Path) -> None:
-    local, remote = open_store(StoreSpec.from_url(tmp_path)), open_store(StoreSpec.from_url("memory://x"))
+    local, remote = (
+        open_store(StoreSpec.from_url(tmp_path)),
+        open_store(StoreSpec.from_url("memory://x")),
+    )
     assert isinstance(local, MeteredStore)
     assert isinstance(local.inner, LocalStore)
     assert isinstance(remote, MeteredStore)

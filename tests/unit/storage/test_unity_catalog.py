@@ -44,12 +44,18 @@ class Handler(BaseHTTPRequestHandler):
             workspace.failures -= 1
             self.reply(503, {})
         elif self.path == "/oidc/v1/token":
-            known = self.headers["Authorization"] == "Basic " + base64.b64encode(b"me:secret").decode()
+            known = (
+                self.headers["Authorization"] == "Basic " + base64.b64encode(b"me:secret").decode()
+            )
             self.reply(*((200, {"access_token": "of-client"}) if known else (401, {})))
         elif json.loads(body)["operation"] not in workspace.granted:
             self.reply(403, {})
         else:
-            keys = {"access_key_id": "ASIA1", "secret_access_key": "hidden", "session_token": "session"}
+            keys = {
+                "access_key_id": "ASIA1",
+                "secret_access_key": "hidden",
+                "session_token": "session",
+            }
             expires = int((time.time() + workspace.lifetime_s) * 1000)
             self.reply(200, {"aws_temp_credentials": keys, "expiration_time": expires})
 
@@ -78,7 +84,11 @@ def test_a_token_gets_credentials_of_the_path_once(workspace: Workspace) -> None
     settings = {"databricks.workspaceUrl": workspace.url, "databricks.apiToken": "dapi-1"}
     provider = load_provider(CLASS, settings, url="s3://bucket/logs")
     found = provider()
-    assert (found["access_key_id"], found["secret_access_key"], found["token"]) == ("ASIA1", "hidden", "session")
+    assert (found["access_key_id"], found["secret_access_key"], found["token"]) == (
+        "ASIA1",
+        "hidden",
+        "session",
+    )
     remaining = found["expires_at"].timestamp() - time.time()
     assert 3200 < remaining <= 3300  # five minutes before they expire
     assert load_provider(CLASS, settings, url="s3://bucket/logs")() == found
@@ -106,13 +116,18 @@ def test_an_oauth_client(workspace: Workspace) -> None:
     load_provider(CLASS, settings, url="s3://bucket/b")()
     assert workspace.requests[0][0] == "/oidc/v1/token"
     assert workspace.requests[1][1] == "Bearer of-client"
-    wrong = load_provider(CLASS, {**settings, "databricks.clientSecret": "typo"}, url="s3://bucket/c")
+    wrong = load_provider(
+        CLASS, {**settings, "databricks.clientSecret": "typo"}, url="s3://bucket/c"
+    )
     with pytest.raises(StorageError, match="refused the OAuth client"):
         wrong()
 
 
 def test_credentials_for_reading_where_writing_is_not_granted(workspace: Workspace) -> None:
-    settings: dict[str, object] = {"databricks.workspaceUrl": workspace.url, "databricks.apiToken": "dapi-3"}
+    settings: dict[str, object] = {
+        "databricks.workspaceUrl": workspace.url,
+        "databricks.apiToken": "dapi-3",
+    }
     workspace.granted = {"PATH_READ"}
     assert load_provider(CLASS, settings, url="s3://bucket/d")()["access_key_id"] == "ASIA1"
     strict = {**settings, "databricks.fallback.enabled": False}
@@ -135,5 +150,7 @@ def test_errors_that_pass_are_retried(workspace: Workspace) -> None:
 
 
 def test_missing_settings_are_named() -> None:
-    with pytest.raises(InvalidInputError, match=r"need databricks\.workspaceUrl and a token or a client"):
+    with pytest.raises(
+        InvalidInputError, match=r"need databricks\.workspaceUrl and a token or a client"
+    ):
         UnityCatalogCredentials({"databricks.workspaceUrl": "https://x"}, "s3://bucket/h")

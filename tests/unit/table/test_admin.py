@@ -26,14 +26,30 @@ def skips_of(table: Table) -> dict[str, SkipAction]:
 
 def test_a_skip_says_where_the_split_is_and_how_large(table: Table) -> None:
     row = table.files().to_pylist()[0]
-    version = table.admin.record_skipped_file(row["path"], "the footer cannot be read", cooldown_hours=2)
+    version = table.admin.record_skipped_file(
+        row["path"], "the footer cannot be read", cooldown_hours=2
+    )
     skip = skips_of(table)[row["path"]]
-    assert version == 4 and (skip.partition_values, skip.size) == (dict(row["partition_values"]), row["size"])
-    assert (skip.reason, skip.operation, skip.skip_count) == ("the footer cannot be read", "merge", 1)
+    assert version == 4 and (skip.partition_values, skip.size) == (
+        dict(row["partition_values"]),
+        row["size"],
+    )
+    assert (skip.reason, skip.operation, skip.skip_count) == (
+        "the footer cannot be read",
+        "merge",
+        1,
+    )
     assert skip.retry_after == skip.skip_timestamp + 2 * 3_600_000
-    table.admin.record_skipped_file(row["path"], "again", "read", partition_values={"day": "9"}, size=7)
+    table.admin.record_skipped_file(
+        row["path"], "again", "read", partition_values={"day": "9"}, size=7
+    )
     skip = skips_of(table)[row["path"]]
-    assert (skip.skip_count, skip.operation, skip.partition_values, skip.size) == (2, "read", {"day": "9"}, 7)
+    assert (skip.skip_count, skip.operation, skip.partition_values, skip.size) == (
+        2,
+        "read",
+        {"day": "9"},
+        7,
+    )
     assert ids(table.refresh()) == list(range(30))
     with pytest.raises(InvalidInputError, match="no split of"):
         table.admin.record_skipped_file("splits/none.split", "gone")
@@ -53,25 +69,38 @@ def test_a_table_that_was_downgraded_opens_in_a_reader_of_protocol_2(table: Tabl
     old = OldestReader(Path(table.path))
     assert old.files.keys() == set(table.files().column("path").to_pylist())
     assert old.columns == table.schema.names and old.metadata["partitionColumns"] == ["day"]
-    assert all(json.loads(add["docMappingJson"]) and add.get("docMappingRef") is None for add in old.files.values())
+    assert all(
+        json.loads(add["docMappingJson"]) and add.get("docMappingRef") is None
+        for add in old.files.values()
+    )
     for n in range(12):  # more than a checkpoint apart: nothing of a newer form comes back
         table.append(rows([100 + n], day=1))
     table.delete(where="id = 100")
     again = OldestReader(Path(table.path))
     assert again.files.keys() == set(table.refresh().files().column("path").to_pylist())
     assert all(add.get("docMappingJson") for add in again.files.values())
-    assert table.refresh().protocol.min_reader_version == 2 and ids(table.refresh()) == [*range(30), *range(101, 112)]
+    assert table.refresh().protocol.min_reader_version == 2 and ids(table.refresh()) == [
+        *range(30),
+        *range(101, 112),
+    ]
     assert table.refresh().verify(full=True).healthy
 
 
 def test_protocol_3_keeps_what_it_knows_and_the_way_back_is_open(table: Table) -> None:
     report = table.admin.downgrade_protocol(to=3, log_only=True)
-    assert report.checkpoint_format == "json" and "schemaDeduplication" not in report.features_dropped
+    assert (
+        report.checkpoint_format == "json" and "schemaDeduplication" not in report.features_dropped
+    )
     table.append(rows([100], day=1))
     table.update_metadata(unset=("state.format",))
-    table.upgrade_protocol(min_reader_version=4, min_writer_version=4, features=("avroState", "parquetSplits"))
+    table.upgrade_protocol(
+        min_reader_version=4, min_writer_version=4, features=("avroState", "parquetSplits")
+    )
     table.checkpoint()
-    assert table.refresh().state().format == "avro-state" and ids(Table.open(table.path)) == [*range(30), 100]
+    assert table.refresh().state().format == "avro-state" and ids(Table.open(table.path)) == [
+        *range(30),
+        100,
+    ]
 
 
 def test_what_an_older_engine_could_not_handle_is_listed_and_nothing_changes(table: Table) -> None:

@@ -1,4 +1,6 @@
-"""`table.alter`: what is refused changes nothing; settings, partitions, states, repair and other handles follow the names."""
+"""`table.alter`: what is refused changes nothing; settings, partitions, states, repair and other
+handles follow the names.
+"""
 
 from __future__ import annotations
 
@@ -74,8 +76,14 @@ REFUSED: list[tuple[Callable[[Table], Any], str]] = [
     (lambda t: t.alter.drop_columns([]), "at least one"),
     (lambda t: t.alter.reorder(["nothing"]), "no column"),
     (lambda t: t.overwrite(pa.table({"x": [1]}), overwrite_schema=True), "partition column 'day'"),
-    (lambda t: t.overwrite(pa.table({"x": [1]}), overwrite_schema=True, where="day = 1"), "all rows"),
-    (lambda t: t.overwrite(pa.table({"x": [1]}), overwrite_schema=True, merge_schema=True), "not both"),
+    (
+        lambda t: t.overwrite(pa.table({"x": [1]}), overwrite_schema=True, where="day = 1"),
+        "all rows",
+    ),
+    (
+        lambda t: t.overwrite(pa.table({"x": [1]}), overwrite_schema=True, merge_schema=True),
+        "not both",
+    ),
 ]
 
 
@@ -97,12 +105,18 @@ def test_settings_and_partitions_follow_the_names(tmp_path: Path) -> None:
     table.alter.rename_column("day", "date")
     configuration = dict(table.metadata.configuration or {})
     assert configuration["indexing.typemap.message"] == "text"
-    assert (configuration["merge.clusterBy"], configuration["indexing.defaultSearchFields"]) == ("msg", "message")
+    assert (configuration["merge.clusterBy"], configuration["indexing.defaultSearchFields"]) == (
+        "msg",
+        "message",
+    )
     assert table.partition_columns == ["date"]
     table = Table.open(table.path)
     assert table.search("timeout", columns=["msg", "date"]).num_rows == 2
     assert table.files(where="date = 1").num_rows == 1
-    assert table.inspect.partitions().column("partition").to_pylist() == [[("date", "0")], [("date", "1")]]
+    assert table.inspect.partitions().column("partition").to_pylist() == [
+        [("date", "0")],
+        [("date", "1")],
+    ]
     row = {"date": 1, "msg": 9, "message": "more timeout", "p": {"user": "al"}, "tags": []}
     table.append(pa.Table.from_pylist([row], schema=table.schema))
     assert table.merge(where="date = 1").merged_files == 2
@@ -114,7 +128,10 @@ def test_settings_and_partitions_follow_the_names(tmp_path: Path) -> None:
     table.alter.drop_column("msg")
     with pytest.raises(InvalidInputError, match="date = 1 AND contains"):
         table.overwrite(table.scan().read_all(), where="date = 1 AND message LIKE '%more%'")
-    table.overwrite(table.scan(where="message LIKE '%more%'").read_all(), where="date = 1 AND message LIKE '%more%'")
+    table.overwrite(
+        table.scan(where="message LIKE '%more%'").read_all(),
+        where="date = 1 AND message LIKE '%more%'",
+    )
     assert table.count() == 2
 
 
@@ -135,7 +152,9 @@ def test_the_mapping_survives_states_repair_and_older_releases_refuse_it(tmp_pat
     assert "columnMapping" in (mended.protocol.reader_features or ())
 
 
-def test_a_reader_without_the_feature_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_without_the_feature_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = made(tmp_path / "t")
     table.alter.rename_column("msg", "message")
     monkeypatch.setattr(protocols, "_KNOWN_FEATURES", frozenset(protocols.FEATURES))
@@ -169,7 +188,9 @@ def test_inside_of_lists(tmp_path: Path) -> None:
     table = made(tmp_path / "t")
     table.alter.rename_column("tags.element.k", "key")
     table.alter.add_column("tags.element.v", "string")
-    assert table.scan(columns=["tags"]).read_all().to_pylist()[0] == {"tags": [{"key": "x", "v": None}]}
+    assert table.scan(columns=["tags"]).read_all().to_pylist()[0] == {
+        "tags": [{"key": "x", "v": None}]
+    }
 
 
 def test_the_command(tmp_path: Path) -> None:
@@ -213,15 +234,29 @@ def test_update_upsert_and_delete_follow_the_names(tmp_path: Path) -> None:
         table.alter.rename_column(before, after)
     assert table.update(set={"id": "upper(id)"}, where="msg = 1").updated_rows == 1
     assert table.count(query="id:TIMEOUT") == 2
-    rows = pa.table({"msg": pa.array([1, 8], pa.int32()), "date": pa.array([1, 2], pa.int32()), "id": ["new", "newer"]})
+    rows = pa.table(
+        {
+            "msg": pa.array([1, 8], pa.int32()),
+            "date": pa.array([1, 2], pa.int32()),
+            "id": ["new", "newer"],
+        }
+    )
     report = table.upsert(rows, on=["msg"])
     assert (report.updated_rows, report.inserted_rows) == (1, 1)
     by_key = {row["msg"]: row for row in table.scan().read_all().to_pylist()}
-    assert by_key[1] == {"date": 1, "msg": 1, "id": "new", "p": {"user": "bob"}, "tags": [{"k": "x"}]}
+    assert by_key[1] == {
+        "date": 1,
+        "msg": 1,
+        "id": "new",
+        "p": {"user": "bob"},
+        "tags": [{"k": "x"}],
+    }
     assert by_key[8]["p"] is None
     assert table.delete(query="id:newer").deleted_rows == 1
     changes = table.changes(table.version, columns=["msg", "id"]).read_all().to_pylist()
-    assert [(row["_change_type"], row["msg"], row["id"]) for row in changes] == [("delete", 8, "newer")]
+    assert [(row["_change_type"], row["msg"], row["id"]) for row in changes] == [
+        ("delete", 8, "newer")
+    ]
     table.to_parquet_view(str(tmp_path / "plain"))
     plain = pa.parquet.read_table(tmp_path / "plain")
     assert sorted(plain.column("msg").to_pylist()) == [0, 1]
@@ -231,12 +266,16 @@ def test_update_upsert_and_delete_follow_the_names(tmp_path: Path) -> None:
 
 def test_several_columns_are_one_version(tmp_path: Path) -> None:
     table = made(tmp_path / "t")
-    assert table.alter.add_columns({"a": "int", "p.deep": pa.string()}, comments={"a": "first"}) == 3
+    assert (
+        table.alter.add_columns({"a": "int", "p.deep": pa.string()}, comments={"a": "first"}) == 3
+    )
     assert table.alter.add_columns(pa.schema([("b", pa.int64()), ("c", pa.string())])) == 4
     assert table.schema.names[-3:] == ["a", "b", "c"]
     assert {"user", "deep"} <= {field.name for field in table.schema.field("p").type}
     table.update(set={"a": "1", "b": "2"}, where="id = 1")
-    assert table.scan(where="a = 1", columns=["b", "c"]).read_all().to_pylist() == [{"b": 2, "c": None}]
+    assert table.scan(where="a = 1", columns=["b", "c"]).read_all().to_pylist() == [
+        {"b": 2, "c": None}
+    ]
     before = table.version
     assert table.alter.drop_columns(["a", "p.deep", "b"]) == before + 1
     table.alter.add_columns({"a": "string", "b": "string"})

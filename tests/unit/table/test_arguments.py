@@ -23,7 +23,9 @@ CREATE: Any = Table.create
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    made = Table.create(str(tmp_path / "t"), schema=ROWS.schema, options={"indexing.typemap.message": "text"})
+    made = Table.create(
+        str(tmp_path / "t"), schema=ROWS.schema, options={"indexing.typemap.message": "text"}
+    )
     made.append(ROWS)
     return made
 
@@ -35,10 +37,19 @@ def table(tmp_path: Path) -> Table:
         (lambda t: t.search(5), "query is a text, not 5 (int)."),
         (lambda t: t.count(query=5), "query is a text, not 5 (int)."),
         (lambda t: t.delete(query=5), "query is a text, not 5 (int)."),
-        (lambda t: t.search("disk", limit="3"), "limit is a whole number from 0 up, not '3' (str)."),
+        (
+            lambda t: t.search("disk", limit="3"),
+            "limit is a whole number from 0 up, not '3' (str).",
+        ),
         (lambda t: t.search("disk", limit=-1), "limit is a whole number from 0 up, not -1 (int)."),
-        (lambda t: t.search("disk", limit=True), "limit is a whole number from 0 up, not True (bool)."),
-        (lambda t: t.search("disk", limit=1, offset=1.5), "offset is a whole number from 0 up, not 1.5 (float)."),
+        (
+            lambda t: t.search("disk", limit=True),
+            "limit is a whole number from 0 up, not True (bool).",
+        ),
+        (
+            lambda t: t.search("disk", limit=1, offset=1.5),
+            "offset is a whole number from 0 up, not 1.5 (float).",
+        ),
         (lambda t: t.search("disk", snippet=5), "snippet is a text, not 5 (int)."),
         (lambda t: t.search("disk", order_by=5), "order_by is a text, not 5 (int)."),
         (lambda t: t.scan(limit="3"), "limit is a whole number from 0 up, not '3' (str)."),
@@ -51,11 +62,19 @@ def table(tmp_path: Path) -> Table:
         (lambda t: OPEN(t.path, version=1.5), "version is a whole number, not 1.5 (float)."),
         (lambda t: OPEN(t.path, version="1"), "version is a whole number, not '1' (str)."),
         (lambda t: OPEN(t.path, version=True), "version is a whole number, not True (bool)."),
-        (lambda t: CREATE("x", schema={"a": "int"}), "schema is a pyarrow.Schema, not {'a': 'int'} (dict)."),
-        (lambda t: CREATE("x", schema=[("a", "int")]), "schema is a pyarrow.Schema, not [('a', 'int')] (list)."),
+        (
+            lambda t: CREATE("x", schema={"a": "int"}),
+            "schema is a pyarrow.Schema, not {'a': 'int'} (dict).",
+        ),
+        (
+            lambda t: CREATE("x", schema=[("a", "int")]),
+            "schema is a pyarrow.Schema, not [('a', 'int')] (list).",
+        ),
     ],
 )
-def test_what_was_expected_and_what_was_given(table: Table, call: Callable[[Any], Any], message: str) -> None:
+def test_what_was_expected_and_what_was_given(
+    table: Table, call: Callable[[Any], Any], message: str
+) -> None:
     with pytest.raises(InvalidInputError) as caught:
         call(table)
     assert caught.value.message == message
@@ -77,7 +96,9 @@ def test_a_column_is_asked_for_once(table: Table) -> None:
 @pytest.mark.parametrize("name", ["_score", "_Snippet"])
 def test_names_of_search_results_are_reserved(table: Table, tmp_path: Path, name: str) -> None:
     with pytest.raises(InvalidInputError, match=f"'{name}': _score and _snippet are reserved"):
-        Table.create(str(tmp_path / "other"), schema=pa.schema([("id", pa.int64()), (name, pa.string())]))
+        Table.create(
+            str(tmp_path / "other"), schema=pa.schema([("id", pa.int64()), (name, pa.string())])
+        )
     with pytest.raises(InvalidInputError, match="reserved for the results of searches"):
         table.append(ROWS.append_column(name, pa.array(["a", "b"])), merge_schema=True)
 

@@ -1,4 +1,6 @@
-"""Public functions that are called with arguments which do not fit: the error shows how to write the call."""
+"""Public functions that are called with arguments which do not fit: the error shows how to write
+the call.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,11 @@ def table(tmp_path: Path) -> Table:
             "takes 1 argument by position, not 2",
             "Table.create(..., schema=...)",
         ),
-        (lambda t: ANY_TABLE.create(t.path), "Table.create needs schema", "Parameters: path, schema"),
+        (
+            lambda t: ANY_TABLE.create(t.path),
+            "Table.create needs schema",
+            "Parameters: path, schema",
+        ),
         (lambda t: ANY_TABLE.open(), "Table.open needs path", "Parameters: path"),
         (lambda t: t.search("*", 5), "takes 1 argument by position, not 2", "By name: "),
         (lambda t: t.search("*", limt=5), "no parameter 'limt'", "Did you mean 'limit'?"),
@@ -74,7 +80,10 @@ def test_every_public_function_explains_a_wrong_call(function: Callable[..., Any
 def needed(function: Callable[..., Any]) -> int:
     """How many arguments a function needs by position, its object included."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(p.kind in kinds and p.default is p.empty for p in inspect.signature(function).parameters.values())
+    return sum(
+        p.kind in kinds and p.default is p.empty
+        for p in inspect.signature(function).parameters.values()
+    )
 
 
 def test_an_error_of_types_inside_a_function_stays_what_it_is() -> None:

@@ -11,13 +11,20 @@ import pyarrow.parquet as pq
 import pytest
 
 from indextables import Table
-from indextables.errors import InvalidInputError, NotFoundError, RefusedError, UnsupportedError, VersionNotFoundError
+from indextables.errors import (
+    InvalidInputError,
+    NotFoundError,
+    RefusedError,
+    UnsupportedError,
+    VersionNotFoundError,
+)
 from tests.support.rows import rows, table_of
 
 
 def content(table: Table, version: int) -> Counter[str]:
     return Counter(
-        repr(sorted(row.items())) for row in Table.open(table.path, version=version).scan().read_all().to_pylist()
+        repr(sorted(row.items()))
+        for row in Table.open(table.path, version=version).scan().read_all().to_pylist()
     )
 
 
@@ -40,15 +47,21 @@ def check(table: Table) -> None:
 
 @pytest.mark.parametrize("mode", ["auto", "vector", "rewrite"])
 @pytest.mark.parametrize("partitioned", [False, True], ids=["flat", "partitioned"])
-def test_the_feed_leads_from_version_to_version(tmp_path: Path, mode: str, partitioned: bool) -> None:
-    table = table_of(tmp_path / "t", appends=2, each=12, partitioned=partitioned, options={"delete.mode": mode})
+def test_the_feed_leads_from_version_to_version(
+    tmp_path: Path, mode: str, partitioned: bool
+) -> None:
+    table = table_of(
+        tmp_path / "t", appends=2, each=12, partitioned=partitioned, options={"delete.mode": mode}
+    )
     table.delete(where="id IN (3, 15)")
     table.update(set={"level": "'changed'"}, where="id < 5 OR id = 20")
     table.upsert(rows([1, 2, 100], day=1), on=["id"])
     table.merge()
     table.upsert(rows([1]), on=["id"], when_matched="delete")
     table.restore(version=3)
-    table.overwrite(rows([7, 8], day=2), where="id > 6 AND id < 10" if not partitioned else "day = 2")
+    table.overwrite(
+        rows([7, 8], day=2), where="id > 6 AND id < 10" if not partitioned else "day = 2"
+    )
     table.restore(version=6)
     table.overwrite(rows([1]))
     check(table)
@@ -107,7 +120,9 @@ def test_an_added_column_is_null_in_older_changes(tmp_path: Path) -> None:
 
 
 def test_a_view_for_readers_of_parquet(tmp_path: Path) -> None:
-    table = table_of(tmp_path / "t", appends=2, each=30, partitioned=True, options={"delete.mode": "vector"})
+    table = table_of(
+        tmp_path / "t", appends=2, each=30, partitioned=True, options={"delete.mode": "vector"}
+    )
     table.delete(where="id = 31")
     view = table.to_parquet_view(str(tmp_path / "view"))
     assert (view.files, view.rows, view.copied) == (6, 59, 5)
@@ -132,7 +147,9 @@ def test_overwriting_an_exported_file_leaves_the_table_as_it_is(tmp_path: Path) 
 
 
 def test_rows_of_another_type_are_said_to_be(tmp_path: Path) -> None:
-    table = Table.create(str(tmp_path / "t"), schema=pa.schema([("id", pa.int64()), ("v", pa.int64())]))
+    table = Table.create(
+        str(tmp_path / "t"), schema=pa.schema([("id", pa.int64()), ("v", pa.int64())])
+    )
     table.append([{"id": 1, "v": 7}])
     table.overwrite(pa.table({"id": [2], "v": ["seven"]}), overwrite_schema=True)
     table.append([{"id": 3, "v": "eight"}])
@@ -166,8 +183,12 @@ def test_rows_wider_than_the_column_that_was_restored(tmp_path: Path) -> None:
 
 
 def test_rows_written_anew_while_a_column_was_dropped_that_is_back(tmp_path: Path) -> None:
-    """They have lost its values for good: the feed says so, and leads to the rows that the table has."""
-    table = Table.create(str(tmp_path / "t"), schema=pa.schema([("id", pa.int64()), ("note", pa.string())]))
+    """They have lost its values for good: the feed says so, and leads to the rows that the table
+    has.
+    """
+    table = Table.create(
+        str(tmp_path / "t"), schema=pa.schema([("id", pa.int64()), ("note", pa.string())])
+    )
     table.append(pa.table({"id": [1, 2, 3], "note": ["a", "b", "c"]}))
     table.alter.drop_column("note")
     free = Table.open(table.path, options={"delete.mode": "rewrite"})
@@ -182,7 +203,9 @@ def test_rows_written_anew_while_a_column_was_dropped_that_is_back(tmp_path: Pat
         ("insert", 1, None),
         ("insert", 3, None),
     ]
-    assert sorted((c["_change_type"], c["id"], c["note"]) for c in feed(table, 4, 4) if c["note"]) == [
+    assert sorted(
+        (c["_change_type"], c["id"], c["note"]) for c in feed(table, 4, 4) if c["note"]
+    ) == [
         ("insert", 1, "a"),
         ("insert", 2, "b"),
         ("insert", 3, "c"),

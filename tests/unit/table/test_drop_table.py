@@ -1,4 +1,6 @@
-"""Dropping a table: nothing of it is left, nothing else goes, and no other process brings a part of it back."""
+"""Dropping a table: nothing of it is left, nothing else goes, and no other process brings a part of
+it back.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,10 @@ def test_nothing_is_left_and_the_folder_can_be_used_again(tmp_path: Path) -> Non
     planned = Table.drop(str(root), dry_run=True)
     assert len(ids(Table.open(str(root)))) == 29
     report = Table.drop(str(root))
-    assert {**report.to_dict(), "status": "dry_run"} == {**planned.to_dict(), "message": report.message}
+    assert {**report.to_dict(), "status": "dry_run"} == {
+        **planned.to_dict(),
+        "message": report.message,
+    }
     assert not root.exists()
     with pytest.raises(TableNotFoundError):
         Table.open(str(root))
@@ -95,7 +100,9 @@ def test_a_damaged_table_can_be_dropped_and_one_of_a_newer_writer_cannot(tmp_pat
     assert len(ids(Table.open(str(tmp_path / "newer")))) == 10
 
 
-def test_a_drop_that_died_is_finished_by_the_next_one_and_the_table_is_closed_until_then(tmp_path: Path) -> None:
+def test_a_drop_that_died_is_finished_by_the_next_one_and_the_table_is_closed_until_then(
+    tmp_path: Path,
+) -> None:
     root = tmp_path / "t"
     table = table_of(root, appends=3)
     faulty = FaultyStore(LocalStore(root), [Fault(verb="delete", times=99)])
@@ -164,11 +171,15 @@ def test_a_process_that_slept_while_the_table_was_dropped_leaves_nothing_there(
     try:
         verbs[verb]()
     except IndexTablesError as failure:
-        assert isinstance(failure, NotFoundError | ConflictError) or failure.kind == "commit_unknown"
+        assert (
+            isinstance(failure, NotFoundError | ConflictError) or failure.kind == "commit_unknown"
+        )
     assert root.exists() == (sleeper.left > 0)
 
 
-def test_a_drop_waits_for_the_checkpoint_of_its_own_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_drop_waits_for_the_checkpoint_of_its_own_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root = tmp_path / "t"
     table_of(root, appends=1)
     monkeypatch.setattr(CHECKPOINTS, "workers", 2)

@@ -1,4 +1,6 @@
-"""Retention by time: what is older than the period goes, by a clock that is given; nothing else does."""
+"""Retention by time: what is older than the period goes, by a clock that is given; nothing else
+does.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,18 @@ def made(path: Path, kind: str, **options: object) -> Table:
     for first in (0, 10, 20):
         days = [None if n == 25 else START + dt.timedelta(days=n) for n in range(first, first + 10)]
         values = [
-            d if d is None or kind == "timestamp" else d.date() if kind == "date" else d.replace(tzinfo=None)
+            d
+            if d is None or kind == "timestamp"
+            else d.date()
+            if kind == "date"
+            else d.replace(tzinfo=None)
             for d in days
         ]
-        table.append(pa.table({"id": range(first, first + 10), "ts": pa.array(values, KINDS[kind])}, schema=schema))
+        table.append(
+            pa.table(
+                {"id": range(first, first + 10), "ts": pa.array(values, KINDS[kind])}, schema=schema
+            )
+        )
     return table
 
 
@@ -56,10 +66,14 @@ def test_writes_expire_by_themselves_and_the_statement_does(tmp_path: Path) -> N
     table = made(tmp_path / "t", "timestamp", **settings)
     assert table.count() == 30
     planned = sql(f"EXPIRE INDEXTABLES '{table.path}' DRY RUN").to_pylist()[0]
-    gone = 29 if dt.datetime.now(dt.UTC) > START + dt.timedelta(days=40) else planned["deleted_rows"]
+    gone = (
+        29 if dt.datetime.now(dt.UTC) > START + dt.timedelta(days=40) else planned["deleted_rows"]
+    )
     assert (planned["status"], planned["deleted_rows"]) == ("dry_run", gone)
     table.update_metadata(options={"retention.onWrite.enabled": True})
-    table.append(pa.table({"id": [99], "ts": pa.array([dt.datetime.now(dt.UTC)], KINDS["timestamp"])}))
+    table.append(
+        pa.table({"id": [99], "ts": pa.array([dt.datetime.now(dt.UTC)], KINDS["timestamp"])})
+    )
     assert table.refresh().count() == 31 - gone
 
 
@@ -73,7 +87,9 @@ def test_writes_expire_by_themselves_and_the_statement_does(tmp_path: Path) -> N
         ({"retention.column": "ts", "retention.period": "soon"}, "retention.period"),
     ],
 )
-def test_a_retention_that_makes_no_sense_is_refused(tmp_path: Path, options: dict[str, object], words: str) -> None:
+def test_a_retention_that_makes_no_sense_is_refused(
+    tmp_path: Path, options: dict[str, object], words: str
+) -> None:
     table = made(tmp_path / "t", "date")
     with pytest.raises(InvalidInputError, match=words):
         table.update_metadata(options=options)

@@ -19,7 +19,9 @@ from tests.support.rows import ids, rows, table_of
 
 @contextmanager
 def descriptors(left: int) -> Iterator[None]:
-    """Within it, this process can open so many files more than it has open now, at the lowest numbers that are free."""
+    """Within it, this process can open so many files more than it has open now, at the lowest
+    numbers that are free.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     used = max(int(entry.name) for entry in Path("/proc/self/fd").iterdir())
     resource.setrlimit(resource.RLIMIT_NOFILE, (used + 1 + left, hard))
@@ -70,6 +72,8 @@ def test_a_temporary_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t", appends=1, each=4)
     missing = str(tmp_path / "nowhere")
     with pytest.raises(StorageError, match=missing) as raised:
-        Table.open(str(tmp_path / "t"), options={"indexWriter.tempDirectoryPath": missing}).append(rows([4]))
+        Table.open(str(tmp_path / "t"), options={"indexWriter.tempDirectoryPath": missing}).append(
+            rows([4])
+        )
     assert "indexWriter.tempDirectoryPath" in raised.value.hint
     assert ids(table) == [0, 1, 2, 3]

@@ -10,7 +10,12 @@ import pyarrow as pa
 import pytest
 
 from indextables import Table
-from indextables.errors import ConflictError, InvalidInputError, SchemaMismatchError, TableExistsError
+from indextables.errors import (
+    ConflictError,
+    InvalidInputError,
+    SchemaMismatchError,
+    TableExistsError,
+)
 from indextables.operations.first_write import create_with_rows
 from indextables.operations.write_request import WriteRequest
 
@@ -43,14 +48,18 @@ def test_another_table_that_was_made_meanwhile_stays_as_it_is(tmp_path: Path) ->
     with pytest.raises(TableExistsError):
         create(str(path), rows())
     assert (Table.open(str(path)).version, Table.open(str(path)).count()) == (0, 0)
-    assert [file for file in path.rglob("*") if file.is_file() and "_transaction_log" not in file.parts] == []
+    assert [
+        file for file in path.rglob("*") if file.is_file() and "_transaction_log" not in file.parts
+    ] == []
 
 
 def made_meanwhile(path: Path, **made: Any) -> Iterator[pa.RecordBatch]:
     """Rows that take so long that another writer makes the table."""
     yield ROWS
     Table.create(str(path), **{"schema": ROWS.schema, **made}).append(
-        pa.table({name: pa.array([0], pa.int64()) for name in made.get("schema", ROWS.schema).names})
+        pa.table(
+            {name: pa.array([0], pa.int64()) for name in made.get("schema", ROWS.schema).names}
+        )
     )
 
 
@@ -67,7 +76,13 @@ def test_rows_go_into_the_table_that_another_made_if_that_is_wanted(tmp_path: Pa
 @pytest.mark.parametrize(
     ("made", "error"),
     [
-        ({"partition_columns": ["id"], "schema": pa.schema([("id", pa.int64()), ("b", pa.int64())])}, ConflictError),
+        (
+            {
+                "partition_columns": ["id"],
+                "schema": pa.schema([("id", pa.int64()), ("b", pa.int64())]),
+            },
+            ConflictError,
+        ),
         ({"schema": pa.schema([("id", pa.int64()), ("b", pa.int64())])}, ConflictError),
         ({"schema": pa.schema([("b", pa.int64())])}, SchemaMismatchError),
     ],

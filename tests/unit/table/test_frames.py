@@ -1,4 +1,6 @@
-"""A table as frames of other libraries, and rows taken from them: the same rows, and only what is needed is opened."""
+"""A table as frames of other libraries, and rows taken from them: the same rows, and only what is
+needed is opened.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ def rows_of(turn: int) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
     path = str(tmp_path_factory.mktemp("frames") / "logs")
-    made = Table.create(path, schema=SCHEMA, partition_columns=["day"], options={"indexing.typemap.message": "text"})
+    made = Table.create(
+        path, schema=SCHEMA, partition_columns=["day"], options={"indexing.typemap.message": "text"}
+    )
     for turn in range(3):
         made.append(rows_of(turn))
     return made
@@ -72,11 +76,20 @@ def test_rows_of_dicts_were_appended_as_they_are(table: Table) -> None:
 
 def test_pandas_and_polars_have_the_rows(table: Table) -> None:
     frame = table.to_pandas(query="timeout", where="ok", columns=["id", "at"], limit=5)
-    assert type(frame).__module__.startswith("pandas.") and list(frame.columns) == ["id", "at"] and len(frame) == 5
+    assert (
+        type(frame).__module__.startswith("pandas.")
+        and list(frame.columns) == ["id", "at"]
+        and len(frame) == 5
+    )
     whole = table.to_polars()
     assert isinstance(whole, pl.DataFrame) and whole.height == 60
-    assert table.to_polars(query="disk", columns=["id"])["id"].to_list() == [n for n in range(60) if n % 20 % 4 == 0]
-    assert pa.RecordBatchReader.from_stream(table).read_all().num_rows == 60 and pl.DataFrame(table).height == 60
+    assert table.to_polars(query="disk", columns=["id"])["id"].to_list() == [
+        n for n in range(60) if n % 20 % 4 == 0
+    ]
+    assert (
+        pa.RecordBatchReader.from_stream(table).read_all().num_rows == 60
+        and pl.DataFrame(table).height == 60
+    )
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars", "duckdb", "arrow", "table"])
@@ -92,7 +105,10 @@ def test_frames_are_appended(table: Table, tmp_path: Path, kind: str) -> None:
     }[kind]()
     made = Table.create(str(tmp_path / "to"), schema=arrow.schema)
     made.append(data)
-    assert sorted(row["id"] for row in made) == list(range(60)) and made.count(query="level:ERROR") == 21
+    assert (
+        sorted(row["id"] for row in made) == list(range(60))
+        and made.count(query="level:ERROR") == 21
+    )
     con.close()
 
 
@@ -103,7 +119,9 @@ def copied(table: Table, folder: Path) -> Path:
 
 
 def test_what_is_no_row_is_refused_and_nothing_is_written(table: Table, tmp_path: Path) -> None:
-    made = Table.create(str(tmp_path / "t"), schema=pa.schema([("id", pa.int64()), ("name", pa.string())]))
+    made = Table.create(
+        str(tmp_path / "t"), schema=pa.schema([("id", pa.int64()), ("name", pa.string())])
+    )
     for data, said in [
         ([{"id": 1}, {"id": "x"}], "of row 1, 'x', does not fit column 'id'"),
         ([{"id": 1}, [2]], "Row 1 is no dict"),
@@ -149,7 +167,9 @@ EVERY_TYPE = pa.schema(
         ({"name": "\ud800"}, "does not fit column 'name'"),
     ],
 )
-def test_a_value_of_which_a_part_would_be_lost_is_refused(tmp_path: Path, row: dict[str, Any], said: str) -> None:
+def test_a_value_of_which_a_part_would_be_lost_is_refused(
+    tmp_path: Path, row: dict[str, Any], said: str
+) -> None:
     made = Table.create(str(tmp_path / "t"), schema=EVERY_TYPE)
     for write in (made.append, made.overwrite, lambda rows: made.upsert(rows, on=["id"])):
         with pytest.raises(InvalidInputError, match=said) as refused:
@@ -160,7 +180,12 @@ def test_a_value_of_which_a_part_would_be_lost_is_refused(tmp_path: Path, row: d
 
 def test_values_that_lose_nothing_are_taken_for_the_types_of_the_table(tmp_path: Path) -> None:
     made = Table.create(str(tmp_path / "t"), schema=EVERY_TYPE)
-    row = {"id": 2.0, "day": dt.datetime(2026, 11, 1), "at": pd.Timestamp("2026-11-01", tz="UTC"), "many": (1, 2)}
+    row = {
+        "id": 2.0,
+        "day": dt.datetime(2026, 11, 1),
+        "at": pd.Timestamp("2026-11-01", tz="UTC"),
+        "many": (1, 2),
+    }
     made.append([row, {"id": None, "inner": {"n": Decimal(3)}, "by": {"a": 1}}])
     made.upsert([{"id": 2, "name": "two", "inner": None}], on=["id"])
     assert sorted((r["id"] or 0, r["day"], r["name"], r["many"]) for r in made) == [
@@ -183,7 +208,9 @@ def test_values_that_lose_nothing_are_taken_for_the_types_of_the_table(tmp_path:
         (pd.Series([1], name="id"), r"series.to_frame\(\)"),
     ],
 )
-def test_what_cannot_be_read_is_refused_with_the_way_out(tmp_path: Path, data: Any, said: str) -> None:
+def test_what_cannot_be_read_is_refused_with_the_way_out(
+    tmp_path: Path, data: Any, said: str
+) -> None:
     made = Table.create(str(tmp_path / "t"), schema=EVERY_TYPE)
     with pytest.raises(InvalidInputError, match=said):
         made.append(data)
@@ -232,7 +259,12 @@ FILTERS = [
 @pytest.mark.parametrize("number", range(len(FILTERS)))
 def test_a_lazy_frame_gives_what_polars_itself_would(table: Table, number: int) -> None:
     lazy, whole = table.scan_polars(), table.to_polars()
-    assert lazy.filter(FILTERS[number]).sort("id").collect().equals(whole.filter(FILTERS[number]).sort("id"))
+    assert (
+        lazy.filter(FILTERS[number])
+        .sort("id")
+        .collect()
+        .equals(whole.filter(FILTERS[number]).sort("id"))
+    )
     some = lazy.filter(FILTERS[number]).select("message", "id").sort("id").head(4).collect()
     assert some.equals(whole.filter(FILTERS[number]).select("message", "id").sort("id").head(4))
 
@@ -241,14 +273,29 @@ def test_random_filters_over_a_lazy_frame(table: Table) -> None:
     chance, whole = random.Random(3), table.to_polars()
     for _ in range(30):
         chosen = chance.sample(FILTERS, 3)
-        mixed = (chosen[0] & chosen[1]) | chosen[2] if chance.random() < 0.5 else chosen[0] & (chosen[1] | chosen[2])
-        assert table.scan_polars().filter(mixed).sort("id").collect().equals(whole.filter(mixed).sort("id"))
+        mixed = (
+            (chosen[0] & chosen[1]) | chosen[2]
+            if chance.random() < 0.5
+            else chosen[0] & (chosen[1] | chosen[2])
+        )
+        assert (
+            table.scan_polars()
+            .filter(mixed)
+            .sort("id")
+            .collect()
+            .equals(whole.filter(mixed).sort("id"))
+        )
 
 
 def test_a_lazy_frame_opens_only_what_may_match(table: Table) -> None:
-    condition = push_down((pl.col("id") > 45) & pl.col("message").str.contains("disk"), table.schema)
+    condition = push_down(
+        (pl.col("id") > 45) & pl.col("message").str.contains("disk"), table.schema
+    )
     assert str(condition) == "id > 45"
-    assert push_down((pl.col("id") > 45) | pl.col("message").str.contains("disk"), table.schema) is None
+    assert (
+        push_down((pl.col("id") > 45) | pl.col("message").str.contains("disk"), table.schema)
+        is None
+    )
     assert table.explain(where=condition).splits_opened == 1
     assert table.scan_polars(query="disk", where="id < 30").select(pl.len()).collect().item() == 8
     with pytest.raises(QuerySyntaxError):
@@ -265,14 +312,23 @@ def test_a_lazy_frame_stays_at_its_version(table: Table, tmp_path: Path) -> None
 
 def test_duckdb_asks_tables_and_searches_them(table: Table) -> None:
     con = table.to_duckdb()
-    assert con.sql("SELECT count(*), min(id) FROM logs WHERE id > 30 AND level = 'ERROR'").fetchall() == [(10, 32)]
-    assert con.sql("SELECT count(*) FROM logs_search('disk AND level:ERROR') WHERE _score > 0").fetchall() == [(6,)]
-    assert con.sql("""SELECT id FROM indextables_search('logs', '"disk full"') ORDER BY id LIMIT 2""").fetchall() == [
+    assert con.sql(
+        "SELECT count(*), min(id) FROM logs WHERE id > 30 AND level = 'ERROR'"
+    ).fetchall() == [(10, 32)]
+    assert con.sql(
+        "SELECT count(*) FROM logs_search('disk AND level:ERROR') WHERE _score > 0"
+    ).fetchall() == [(6,)]
+    assert con.sql(
+        """SELECT id FROM indextables_search('logs', '"disk full"') ORDER BY id LIMIT 2"""
+    ).fetchall() == [
         (0,),
         (4,),
     ]
     assert con.sql("SELECT count(*) FROM logs_search('absent')").fetchall() == [(0,)]
-    assert con.sql("DESCRIBE SELECT * FROM logs_search('disk')").fetchall()[1][:2] == ("at", "TIMESTAMP WITH TIME ZONE")
+    assert con.sql("DESCRIBE SELECT * FROM logs_search('disk')").fetchall()[1][:2] == (
+        "at",
+        "TIMESTAMP WITH TIME ZONE",
+    )
     with pytest.raises(duckdb.Error, match="AND has nothing after it"):
         con.sql("SELECT * FROM logs_search('disk AND')").fetchall()
     table.to_duckdb(con, "again")
@@ -285,9 +341,18 @@ def test_duckdb_asks_tables_and_searches_them(table: Table) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["logs_search\"('disk') UNION ALL SELECT a FROM '{secret}' --", "{secret}", "logs' || '", 'logs"', "", "logs\0"],
+    [
+        "logs_search\"('disk') UNION ALL SELECT a FROM '{secret}' --",
+        "{secret}",
+        "logs' || '",
+        'logs"',
+        "",
+        "logs\0",
+    ],
 )
-def test_the_name_of_a_table_that_is_searched_in_duckdb_cannot_be_sql(table: Table, tmp_path: Path, name: str) -> None:
+def test_the_name_of_a_table_that_is_searched_in_duckdb_cannot_be_sql(
+    table: Table, tmp_path: Path, name: str
+) -> None:
     secret = tmp_path / "secret.csv"
     secret.write_text("a\n42\n")
     con = table.to_duckdb(duckdb.connect(), "logs")
@@ -380,7 +445,9 @@ def test_a_value_that_a_column_cannot_hold_is_refused_by_every_verb(
 ) -> None:
     made = Table.create(str(tmp_path / "t"), schema=STRICT)
     for write in (made.append, made.overwrite, lambda rows: made.upsert(rows, on=["id"])):
-        with pytest.raises(InvalidInputError, match=f"of row 1, .*does not fit column '{column}'.*{said}") as refused:
+        with pytest.raises(
+            InvalidInputError, match=f"of row 1, .*does not fit column '{column}'.*{said}"
+        ) as refused:
             write([{"id": 1}, {"id": 2, column: value}])
         assert (refused.value.context["row"], refused.value.context["column"]) == (1, column)
     if not isinstance(value, str):  # a text is an expression of SQL
@@ -405,11 +472,19 @@ def test_a_value_that_a_column_cannot_hold_is_refused_by_every_verb(
         ("span", np.timedelta64(3, "s"), dt.timedelta(seconds=3)),
         ("at", "2026-01-01T12:00:00+01:00", dt.datetime(2026, 1, 1, 11, tzinfo=dt.UTC)),
         ("at", "2026-01-01 12:00", dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)),
-        ("at", dt.datetime(2026, 1, 1, 12, tzinfo=BERLIN), dt.datetime(2026, 1, 1, 11, tzinfo=dt.UTC)),
+        (
+            "at",
+            dt.datetime(2026, 1, 1, 12, tzinfo=BERLIN),
+            dt.datetime(2026, 1, 1, 11, tzinfo=dt.UTC),
+        ),
         ("at", dt.datetime(2026, 1, 1, 12), dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)),
         ("at", 1_700_000_000, dt.datetime(2023, 11, 14, 22, 13, 20, tzinfo=dt.UTC)),
         ("at", 1_700_000_000.5, dt.datetime(2023, 11, 14, 22, 13, 20, 500_000, tzinfo=dt.UTC)),
-        ("at", 1_700_000_000.1234567, dt.datetime(2023, 11, 14, 22, 13, 20, 123_457, tzinfo=dt.UTC)),
+        (
+            "at",
+            1_700_000_000.1234567,
+            dt.datetime(2023, 11, 14, 22, 13, 20, 123_457, tzinfo=dt.UTC),
+        ),
         ("at", 1_700_000_000_250, dt.datetime(2023, 11, 14, 22, 13, 20, 250_000, tzinfo=dt.UTC)),
         ("at", 1_700_000_000_000_001, dt.datetime(2023, 11, 14, 22, 13, 20, 1, tzinfo=dt.UTC)),
         ("at", 1_700_000_000_000_001_000, dt.datetime(2023, 11, 14, 22, 13, 20, 1, tzinfo=dt.UTC)),
@@ -448,7 +523,9 @@ def test_a_value_that_loses_nothing_is_taken_from_a_dict(
     ],
     ids=str,
 )
-def test_values_of_a_new_column_must_have_one_type(tmp_path: Path, values: list[Any], row: int) -> None:
+def test_values_of_a_new_column_must_have_one_type(
+    tmp_path: Path, values: list[Any], row: int
+) -> None:
     made = Table.create(str(tmp_path / "t"), schema=pa.schema([("id", pa.int64())]))
     with pytest.raises(InvalidInputError, match=f"of row {row}, .*does not fit column 'new'"):
         made.append([{"id": 1, "new": value} for value in values], merge_schema=True)
@@ -456,7 +533,9 @@ def test_values_of_a_new_column_must_have_one_type(tmp_path: Path, values: list[
 
 
 def test_an_expression_that_becomes_infinite_is_refused(tmp_path: Path) -> None:
-    made = Table.create(str(tmp_path / "t"), schema=pa.schema([("big", pa.float64()), ("small", pa.float32())]))
+    made = Table.create(
+        str(tmp_path / "t"), schema=pa.schema([("big", pa.float64()), ("small", pa.float32())])
+    )
     made.append([{"big": 1e300, "small": 1.0}])
     with pytest.raises(InvalidInputError, match="too large for float"):
         made.update(set={"small": "big"})

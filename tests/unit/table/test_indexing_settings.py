@@ -1,4 +1,6 @@
-"""Settings of the index are checked where they are given: a table never holds one that its readers stumble over."""
+"""Settings of the index are checked where they are given: a table never holds one that its readers
+stumble over.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from indextables.errors import ConflictError, InvalidInputError
 from indextables.log.transaction import Changes
 from indextables.model.conflicts import Operation
 
-SCHEMA = pa.schema([("id", pa.int64()), ("level", pa.string()), ("m", pa.string()), ("day", pa.string())])
+SCHEMA = pa.schema(
+    [("id", pa.int64()), ("level", pa.string()), ("m", pa.string()), ("day", pa.string())]
+)
 WRONG = {
     "a column that is not there": ({"indexing.typemap.zz": "text"}, "zz"),
     "a kind that does not exist": ({"indexing.typemap.m": "txt"}, "txt"),
@@ -86,7 +90,9 @@ def test_a_table_that_is_overwritten_is_indexed_anew(tmp_path: Path) -> None:
     path = created(tmp_path, m="text").path
     Table.open(path).append(rows())
     assert Table.open(path).count(query="level:error") == 0
-    Table.open(path, options={"indexing.typemap.level": "text", "indexing.typemap.m": "string"}).overwrite(rows())
+    Table.open(
+        path, options={"indexing.typemap.level": "text", "indexing.typemap.m": "string"}
+    ).overwrite(rows())
     assert Table.open(path).count(query="level:error") == 2
     assert Table.open(path).count(query="m:two") == 0
     Table.open(path).append(rows())

@@ -20,8 +20,12 @@ from tests.support.tables import move_log
 HOUR_MS = 3_600_000
 
 
-def test_a_failed_clean_up_is_raised_where_that_is_asked_for_and_the_rows_are_in(tmp_path: Path) -> None:
-    """`cleanup.failurePolicy=fail`: an error of its own, after the commit, and nothing that was written is taken back."""
+def test_a_failed_clean_up_is_raised_where_that_is_asked_for_and_the_rows_are_in(
+    tmp_path: Path,
+) -> None:
+    """`cleanup.failurePolicy=fail`: an error of its own, after the commit, and nothing that was
+    written is taken back.
+    """
     path = tmp_path / "t"
     table = table_of(path, appends=3, options={"checkpoint.interval": 1_000})
     age(path, hours=24 * 60)
@@ -69,7 +73,9 @@ class Slow(StoreWrapper):
 
 @pytest.mark.parametrize("versions", [1, 6])
 def test_reading_the_log_gives_up_when_it_was_told_to(tmp_path: Path, versions: int) -> None:
-    """`checkpoint.read.timeoutSeconds` within a fifth, however many files and however slow they are."""
+    """`checkpoint.read.timeoutSeconds` within a fifth, however many files and however slow they
+    are.
+    """
     table = table_of(tmp_path / "t", appends=versions - 1, options={"checkpoint.interval": 1_000})
     table = Table.open(table.path, options={"checkpoint.read.timeoutSeconds": 1})
     table.handle.log.invalidate_cache()
@@ -79,7 +85,9 @@ def test_reading_the_log_gives_up_when_it_was_told_to(tmp_path: Path, versions: 
     began = time.monotonic()
     with pytest.raises(UnavailableError, match="took longer than 1 s"):
         table.handle.log.reload()
-    assert 1.0 <= time.monotonic() - began <= 1.2 + 0.3  # what a busy machine needs to start threads
+    assert (
+        1.0 <= time.monotonic() - began <= 1.2 + 0.3
+    )  # what a busy machine needs to start threads
 
 
 def test_the_repair_that_a_hole_in_the_log_names_works(tmp_path: Path) -> None:
@@ -129,7 +137,9 @@ def test_purging_on_write_needs_no_other_setting(tmp_path: Path) -> None:
     told = Table.open(table.path, options={"purgeOnWrite.enabled": True})
     told.append(rows([91]))
     assert not stray.exists()
-    assert splits_on_disk(table.path) == set(Table.open(table.path).files().column("path").to_pylist())
+    assert splits_on_disk(table.path) == set(
+        Table.open(table.path).files().column("path").to_pylist()
+    )
 
 
 @pytest.mark.parametrize(

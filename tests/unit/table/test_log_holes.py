@@ -1,4 +1,6 @@
-"""A version in the middle of the log is lost: no commit is acknowledged after it, and a repair keeps what came after."""
+"""A version in the middle of the log is lost: no commit is acknowledged after it, and a repair
+keeps what came after.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,11 @@ def test_no_commit_is_acknowledged_over_a_version_that_is_lost(tmp_path: Path, l
         table.append(rows([100 + n]))
     newest = table.version
     (root / version_path(lost)).unlink()
-    for verb in (lambda: table.append(rows([9])), lambda: table.delete(where="id = 1"), lambda: table.merge()):
+    for verb in (
+        lambda: table.append(rows([9])),
+        lambda: table.delete(where="id = 1"),
+        lambda: table.merge(),
+    ):
         with pytest.raises(LogGapError, match=rf"Version {lost} ") as caught:
             verb()
         assert "repair" in (caught.value.hint or "")
@@ -45,9 +51,13 @@ def test_the_same_on_an_object_store(s3_place: StorePlace) -> None:
     assert open_store(s3_place.spec).head(version_path(5)) is None
 
 
-def test_a_hole_that_a_checkpoint_in_the_background_finds_is_the_error_of_the_next_commit(tmp_path: Path) -> None:
+def test_a_hole_that_a_checkpoint_in_the_background_finds_is_the_error_of_the_next_commit(
+    tmp_path: Path,
+) -> None:
     root = tmp_path / "t"
-    table = table_of(root, appends=1, options={"checkpoint.interval": 4, "checkpoint.async.parallelism": 1})
+    table = table_of(
+        root, appends=1, options={"checkpoint.interval": 4, "checkpoint.async.parallelism": 1}
+    )
     queue, gate = CheckpointQueue(1), threading.Event()
     assert queue.submit("another table", lambda: assert_opened(gate), shutdown_timeout_s=60)
     table.handle.log.context.background = queue
@@ -70,7 +80,9 @@ def assert_opened(gate: threading.Event) -> None:
     assert gate.wait(60)
 
 
-def test_the_hint_of_a_hole_leads_to_a_repair_in_place_that_keeps_what_came_after(tmp_path: Path) -> None:
+def test_the_hint_of_a_hole_leads_to_a_repair_in_place_that_keeps_what_came_after(
+    tmp_path: Path,
+) -> None:
     root = tmp_path / "t"
     table_of(root, appends=6, options=PLAIN)
     (root / version_path(3)).unlink()

@@ -50,7 +50,9 @@ def path(tmp_path: Path) -> str:
 
 
 def test_a_new_table_is_empty_and_current(path: str) -> None:
-    table = Table.create(path, schema=SCHEMA, partition_columns=["day"], options={"checkpoint.interval": 3})
+    table = Table.create(
+        path, schema=SCHEMA, partition_columns=["day"], options={"checkpoint.interval": 3}
+    )
     assert table.version == 0
     assert table.files().num_rows == 0
     assert table.partition_columns == ["day"]
@@ -75,7 +77,10 @@ def test_creating_twice(path: str) -> None:
 
 
 def test_a_bad_schema_creates_nothing(path: str) -> None:
-    for schema, columns in ((SCHEMA, ["nope"]), (pa.schema([("a", pa.int64()), ("A", pa.int64())]), [])):
+    for schema, columns in (
+        (SCHEMA, ["nope"]),
+        (pa.schema([("a", pa.int64()), ("A", pa.int64())]), []),
+    ):
         with pytest.raises(InvalidInputError):
             Table.create(path, schema=schema, partition_columns=columns)
     with pytest.raises(UnknownOptionError, match=r"transaction\.compression\.enabled"):
@@ -99,7 +104,9 @@ def test_another_writers_commit_is_visible_at_once(path: str) -> None:
 def test_staleness_is_allowed_where_it_is_asked_for(path: str) -> None:
     Table.create(path, schema=SCHEMA)
     Table.open(path)
-    Path(path, version_path(1)).write_bytes(version_file.encode([AddAction(path="a.split", size=1)]))
+    Path(path, version_path(1)).write_bytes(
+        version_file.encode([AddAction(path="a.split", size=1)])
+    )
     assert Table.open(path, max_staleness=60).version == 0
     assert Table.open(path, options={"transaction.cache.expirationSeconds": 60}).version == 0
     assert Table.open(path).version == 1
@@ -132,7 +139,9 @@ def test_what_was_read_at_another_endpoint_or_with_other_keys_is_not_shown(tmp_p
 
 def test_a_commit_never_builds_on_a_stale_snapshot(path: str) -> None:
     table = Table.create(path, schema=SCHEMA, options={"transaction.cache.expirationSeconds": 600})
-    Path(path, version_path(1)).write_bytes(version_file.encode([AddAction(path="a.split", size=1)]))
+    Path(path, version_path(1)).write_bytes(
+        version_file.encode([AddAction(path="a.split", size=1)])
+    )
     assert append(table, "b") == 2
     assert Table.open(path, max_staleness=0).files().num_rows == 2
 
@@ -157,16 +166,24 @@ def test_time_travel_by_version_and_by_moment(path: str) -> None:
         if version:
             ms = moments[version]
             assert Table.open(path, timestamp=ms).version == version
-            assert Table.open(path, timestamp=datetime.fromtimestamp(ms / 1000, UTC)).version == version
+            assert (
+                Table.open(path, timestamp=datetime.fromtimestamp(ms / 1000, UTC)).version
+                == version
+            )
     after = datetime.fromtimestamp((moments[3] + 5) / 1000, UTC).isoformat()
     assert Table.open(path, timestamp=after).version == 3
     for version in (4, -1):
         with pytest.raises(VersionNotFoundError, match="Versions 0 to 3 can be read") as caught:
             Table.open(path, version=version)
         assert caught.value.context["available"] == [0, 3]
-    with pytest.raises(VersionNotFoundError, match=r"can be read at 1970-01-01T00:00:00\.005Z") as caught:
+    with pytest.raises(
+        VersionNotFoundError, match=r"can be read at 1970-01-01T00:00:00\.005Z"
+    ) as caught:
         Table.open(path, timestamp=5)
-    assert re.fullmatch(r"The oldest that can be read is version 0, of \d{4}-\d\d-\d\dT[\d:.]+Z\.", caught.value.hint)
+    assert re.fullmatch(
+        r"The oldest that can be read is version 0, of \d{4}-\d\d-\d\dT[\d:.]+Z\.",
+        caught.value.hint,
+    )
     with pytest.raises(VersionNotFoundError, match="ms since 1970"):
         Table.open(path, timestamp=-(10**15))
     with pytest.raises(InvalidInputError, match="not a moment"):
@@ -188,11 +205,18 @@ def test_history_tells_who_did_what(path: str) -> None:
     append(table, "b")
     merge(table, ["a", "b"], "c")
     rows = table.history().to_pylist()
-    assert [(r["version"], r["operation"]) for r in rows] == [(3, "MERGE"), (2, "WRITE"), (1, "WRITE"), (0, "CREATE")]
+    assert [(r["version"], r["operation"]) for r in rows] == [
+        (3, "MERGE"),
+        (2, "WRITE"),
+        (1, "WRITE"),
+        (0, "CREATE"),
+    ]
     assert rows[2]["user_metadata"] == "nightly"
     assert '"numAddedBytes":7' in rows[2]["operation_metrics"]
     assert '"numRemovedFiles":2' in rows[0]["operation_metrics"]
-    assert all(r["is_readable"] and r["engine_info"].startswith("indextables-python/") for r in rows)
+    assert all(
+        r["is_readable"] and r["engine_info"].startswith("indextables-python/") for r in rows
+    )
     times = [r["timestamp"] for r in rows]
     assert times == sorted(times, reverse=True)
     assert table.history(limit=2).column("version").to_pylist() == [3, 2]
@@ -222,7 +246,10 @@ def test_a_transaction_that_fails_commits_nothing(path: str) -> None:
     with pytest.raises(RuntimeError), table.transaction(check_splits=False) as tx:
         tx.add(split("a"))
         raise RuntimeError("the writer broke")
-    with pytest.raises(InvalidInputError, match="added twice"), table.transaction(check_splits=False) as tx:
+    with (
+        pytest.raises(InvalidInputError, match="added twice"),
+        table.transaction(check_splits=False) as tx,
+    ):
         tx.add(split("a"))
         tx.add(split("a"))
     with pytest.raises(InvalidInputError, match="not part of version 0"), table.transaction() as tx:
@@ -240,16 +267,23 @@ def test_paths_under_the_root_are_made_relative(path: str) -> None:
     with table.transaction(check_splits=False) as tx:
         tx.add(AddAction(path=f"{path}/splits/x.split", size=1))
     assert table.files().column("path").to_pylist() == ["splits/x.split"]
-    with pytest.raises(InvalidInputError, match="outside"), table.transaction(check_splits=False) as tx:
+    with (
+        pytest.raises(InvalidInputError, match="outside"),
+        table.transaction(check_splits=False) as tx,
+    ):
         tx.add(AddAction(path="/elsewhere/x.split", size=1))
 
 
 def test_absolute_paths_of_other_writers_are_read_and_escapes_refused(path: str) -> None:
     Table.create(path, schema=SCHEMA)
-    line = version_file.encode([AddAction(path=f"file://{path}/part-1.split".replace(" ", "%20"), size=1)])
+    line = version_file.encode(
+        [AddAction(path=f"file://{path}/part-1.split".replace(" ", "%20"), size=1)]
+    )
     Path(path, version_path(1)).write_bytes(line)
     assert Table.open(path).files().column("path").to_pylist() == ["part-1.split"]
-    Path(path, version_path(2)).write_bytes(version_file.encode([AddAction(path="../x.split", size=1)]))
+    Path(path, version_path(2)).write_bytes(
+        version_file.encode([AddAction(path="../x.split", size=1)])
+    )
     with pytest.raises(BadFileError, match="not the table's"):
         Table.open(path)
 
@@ -272,7 +306,10 @@ def test_metadata_can_be_changed_and_unset(path: str) -> None:
     assert Table.open(path).settings["transaction.retry.maxAttempts"] == 1_000
     assert (Table.open(path).metadata.name, Table.open(path).metadata.description) == ("logs", None)
     assert table.update_metadata(description="of the web") == 3
-    assert (Table.open(path).metadata.name, Table.open(path).metadata.description) == ("logs", "of the web")
+    assert (Table.open(path).metadata.name, Table.open(path).metadata.description) == (
+        "logs",
+        "of the web",
+    )
     assert Table.create(f"{path}2", schema=SCHEMA).metadata.name is None
     with pytest.raises(InvalidInputError, match="maxAttempts"):
         table.update_metadata(options={"transaction.retry.maxAttempts": "many"})
@@ -352,7 +389,10 @@ def test_a_version_without_a_protocol_is_legacy(path: str) -> None:
     table = Table.open(path)
     assert (table.protocol.min_reader_version, table.protocol.min_writer_version) == (1, 1)
     assert table.upgrade_protocol(min_reader_version=2, min_writer_version=3) == 1
-    assert (Table.open(path).protocol.min_reader_version, Table.open(path).protocol.min_writer_version) == (2, 3)
+    assert (
+        Table.open(path).protocol.min_reader_version,
+        Table.open(path).protocol.min_writer_version,
+    ) == (2, 3)
 
 
 def test_the_cache_can_be_looked_at_and_emptied(path: str) -> None:
@@ -397,7 +437,9 @@ def test_one_kind_is_forgotten_alone(path: str) -> None:
     Table.open(path).files()
     assert {"snapshots", "versions", "states"} <= set(table.cache_stats().entries)
     table.invalidate_cache(kind="versions")
-    assert "versions" not in table.cache_stats().entries and "snapshots" in table.cache_stats().entries
+    assert (
+        "versions" not in table.cache_stats().entries and "snapshots" in table.cache_stats().entries
+    )
     table.invalidate_cache(kind="protocol")
     assert not {"snapshots", "states"} & set(table.cache_stats().entries)
     Table.open(path).files()
@@ -427,7 +469,9 @@ def test_who_allows_staleness_has_the_store_asked_beside_and_never_waits(path: s
     log = TransactionLog(LogContext(store, cache=LogCache(1 << 20), now_ms=lambda: now_ms))
     store.gate.set()
     log.newest()
-    Path(path, version_path(1)).write_bytes(version_file.encode([AddAction(path="a.split", size=1)]))
+    Path(path, version_path(1)).write_bytes(
+        version_file.encode([AddAction(path="a.split", size=1)])
+    )
     store.gate.clear()
     store.reset()
     now_ms = 4_000
@@ -462,7 +506,9 @@ def test_a_split_that_is_not_there_is_not_added(tmp_path: Path) -> None:
     (there,) = to_actions(table.handle.snapshot.all_files)
     copy = tmp_path / "t" / "splits" / "copy.split"
     new = replace(there, path="splits/copy.split", added_at_version=None, added_at_timestamp=None)
-    missing = pytest.raises(InvalidInputError, match=r"splits/copy.split cannot be added .* not there")
+    missing = pytest.raises(
+        InvalidInputError, match=r"splits/copy.split cannot be added .* not there"
+    )
     with missing as refused, table.transaction() as tx:
         tx.add(new)
     assert "check_splits=False" in (refused.value.hint or "")
@@ -479,7 +525,9 @@ def test_a_split_that_is_not_there_is_not_added(tmp_path: Path) -> None:
     copy.unlink()
     with Table.open(table.path).transaction(txn=("copier", 1)) as tx:
         tx.add(new)
-    assert tx.version is None, "what was committed before is skipped, wherever its splits are by now"
+    assert tx.version is None, (
+        "what was committed before is skipped, wherever its splits are by now"
+    )
     with table.transaction(check_splits=False) as tx:
         tx.add(replace(new, path="splits/later.split"))
     assert table.count() == 10

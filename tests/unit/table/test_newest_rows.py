@@ -1,4 +1,6 @@
-"""The first rows in an order of many that match, however the rows of a split lie: the same as sorting all of them."""
+"""The first rows in an order of many that match, however the rows of a split lie: the same as
+sorting all of them.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,13 @@ from indextables import Table
 from tests.support.splits import SCRATCH, small_pages
 
 ROWS = 4_000
-OPTIONS = {"indexing.typemap.message": "text", "indexWriter.tempDirectoryPath": SCRATCH.temp_directory}
-SCHEMA = pa.schema([("id", pa.int64()), ("at", pa.int64()), ("name", pa.string()), ("message", pa.string())])
+OPTIONS = {
+    "indexing.typemap.message": "text",
+    "indexWriter.tempDirectoryPath": SCRATCH.temp_directory,
+}
+SCHEMA = pa.schema(
+    [("id", pa.int64()), ("at", pa.int64()), ("name", pa.string()), ("message", pa.string())]
+)
 ARRANGEMENTS: dict[str, Callable[[int, random.Random], int | None]] = {
     "ascending": lambda n, _: n,
     "descending": lambda n, _: -n,
@@ -33,9 +40,17 @@ ARRANGEMENTS: dict[str, Callable[[int, random.Random], int | None]] = {
 def rows_of(arrangement: str) -> list[dict[str, Any]]:
     chance = random.Random(arrangement)
     values = [ARRANGEMENTS[arrangement](n, chance) for n in range(ROWS)]
-    words = [["often"] * (n % 5 > 0) + ["seldom"] * (n % 7 == 0) + ["once"] * (n == 5) for n in range(ROWS)]
+    words = [
+        ["often"] * (n % 5 > 0) + ["seldom"] * (n % 7 == 0) + ["once"] * (n == 5)
+        for n in range(ROWS)
+    ]
     return [
-        {"id": n, "at": at, "name": None if at is None else f"{at + 5_000:06}", "message": " ".join(words[n]) or "x"}
+        {
+            "id": n,
+            "at": at,
+            "name": None if at is None else f"{at + 5_000:06}",
+            "message": " ".join(words[n]) or "x",
+        }
         for n, at in enumerate(values)
     ]
 
@@ -43,14 +58,18 @@ def rows_of(arrangement: str) -> list[dict[str, Any]]:
 def first(rows: list[dict[str, Any]], column: str, descending: bool) -> list[int]:
     """Numbers of rows in their order: nulls last, equal ones as they lie."""
     known = sorted(
-        (row for row in rows if row[column] is not None), key=lambda row: row[column], reverse=descending
+        (row for row in rows if row[column] is not None),
+        key=lambda row: row[column],
+        reverse=descending,
     )  # Python's sort is stable, reversed too
     return [row["id"] for row in (*known, *(row for row in rows if row[column] is None))]
 
 
 @pytest.mark.parametrize("page_rows", [64, 1_000])
 @pytest.mark.parametrize("arrangement", ARRANGEMENTS)
-def test_the_first_rows_are_those_of_all_in_order(tmp_path: Path, arrangement: str, page_rows: int) -> None:
+def test_the_first_rows_are_those_of_all_in_order(
+    tmp_path: Path, arrangement: str, page_rows: int
+) -> None:
     with small_pages(page_rows, group_rows=1_000):
         compare(tmp_path, rows_of(arrangement))
 
@@ -70,12 +89,28 @@ def compare(folder: Path, rows: list[dict[str, Any]]) -> None:
             ]:
                 order = f"{column} {'desc' if descending else 'asc'}"
                 answers = [
-                    table.search(f"message:{word}", limit=limit, offset=offset, order_by=order, columns=["id"])
+                    table.search(
+                        f"message:{word}",
+                        limit=limit,
+                        offset=offset,
+                        order_by=order,
+                        columns=["id"],
+                    )
                     for offset in (0, 3, 0)
                 ]
                 expected = first(matching, column, descending)
                 wanted = [expected[:limit], expected[3 : 3 + limit], expected[:limit]]
-                assert [answer["id"].to_pylist() for answer in answers] == wanted, (word, order, limit, deleted)
-        both = table.search("message:often AND NOT message:once", limit=20, order_by=["at desc", "id"], columns=["id"])
+                assert [answer["id"].to_pylist() for answer in answers] == wanted, (
+                    word,
+                    order,
+                    limit,
+                    deleted,
+                )
+        both = table.search(
+            "message:often AND NOT message:once",
+            limit=20,
+            order_by=["at desc", "id"],
+            columns=["id"],
+        )
         often = [row for row in rows if "often" in row["message"] and "once" not in row["message"]]
         assert both["id"].to_pylist() == first(often, "at", True)[:20]

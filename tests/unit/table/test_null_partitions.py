@@ -1,4 +1,6 @@
-"""Null and the text that stands for null in folder names are two values, whatever is done with them."""
+"""Null and the text that stands for null in folder names are two values, whatever is done with
+them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,15 @@ from indextables.model.values import NULL_PARTITION
 from indextables.wire import version_file
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string())])
-VALUES: list[str | None] = [None, NULL_PARTITION, "", "a%2Fb", "a/b", "%5F_HIVE_DEFAULT_PARTITION__", "plain"]
+VALUES: list[str | None] = [
+    None,
+    NULL_PARTITION,
+    "",
+    "a%2Fb",
+    "a/b",
+    "%5F_HIVE_DEFAULT_PARTITION__",
+    "plain",
+]
 EACH = {
     None: "p IS NULL",
     NULL_PARTITION: f"p = '{NULL_PARTITION}'",
@@ -34,7 +44,10 @@ def check(table: Table, times: int = 1) -> None:
     assert table.count() == times * len(VALUES)
     for value, condition in EACH.items():
         expected = [value] * times
-        assert table.scan(where=condition, columns=["p"]).read_all().column("p").to_pylist() == expected, condition
+        assert (
+            table.scan(where=condition, columns=["p"]).read_all().column("p").to_pylist()
+            == expected
+        ), condition
         assert table.count(where=condition) == times, condition
     assert table.count(where="p IS NOT NULL") == times * (len(VALUES) - 1)
     assert table.verify(full=True).findings == ()
@@ -50,7 +63,9 @@ def table(tmp_path: Path) -> Table:
 @pytest.mark.parametrize("form", ["avro", "json", "parquet"])
 def test_both_survive_every_form_of_the_log(tmp_path: Path, form: str) -> None:
     options: dict[str, object] = {"state.format": form}
-    table = Table.create(str(tmp_path / "t"), schema=SCHEMA, partition_columns=["p"], options=options)
+    table = Table.create(
+        str(tmp_path / "t"), schema=SCHEMA, partition_columns=["p"], options=options
+    )
     table.append(rows())
     check(table)
     table.checkpoint()
@@ -74,7 +89,9 @@ def test_a_lost_log_is_rebuilt_with_both(table: Table) -> None:
 def test_dropping_and_replacing_take_one_of_them(table: Table, value: str | None) -> None:
     table.overwrite(pa.table({"id": [900], "p": [value]}, schema=SCHEMA), dynamic_partitions=True)
     assert table.count() == len(VALUES)
-    assert table.scan(where=EACH[value], columns=["id"]).read_all().column("id").to_pylist() == [900]
+    assert table.scan(where=EACH[value], columns=["id"]).read_all().column("id").to_pylist() == [
+        900
+    ]
     condition = EACH[value].replace("'", "''")
     sql(f"DROP INDEXTABLES PARTITIONS FROM '{table.path}' WHERE {EACH[value]}")
     left = Table.open(table.path).scan(columns=["p"]).read_all().column("p").to_pylist()
@@ -82,7 +99,9 @@ def test_dropping_and_replacing_take_one_of_them(table: Table, value: str | None
 
 
 @pytest.mark.parametrize("checkpoint", [False, True])
-def test_a_text_that_an_earlier_release_wrote_stays_a_text(tmp_path: Path, checkpoint: bool) -> None:
+def test_a_text_that_an_earlier_release_wrote_stays_a_text(
+    tmp_path: Path, checkpoint: bool
+) -> None:
     """It had a folder of the name that null has; the null beside it is a null in the log."""
     table = Table.create(str(tmp_path / "t"), schema=SCHEMA, partition_columns=["p"])
     table.append(pa.table({"id": [1, 2], "p": [None, NULL_PARTITION]}, schema=SCHEMA))
@@ -96,7 +115,11 @@ def test_a_text_that_an_earlier_release_wrote_stays_a_text(tmp_path: Path, check
         path = f"p={NULL_PARTITION}/splits/{name}"
         (tmp_path / "t" / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "t" / action.path).rename(tmp_path / "t" / path)
-        moved.append(AddAction(path=path, partition_values=action.partition_values, size=action.size, num_records=1))
+        moved.append(
+            AddAction(
+                path=path, partition_values=action.partition_values, size=action.size, num_records=1
+            )
+        )
     with table.transaction() as changes:
         for add in moved:
             changes.add(add)
@@ -109,7 +132,9 @@ def test_a_text_that_an_earlier_release_wrote_stays_a_text(tmp_path: Path, check
 
 def entry(path: str, value: str | None, **bounds: str) -> AddAction:
     ends = bounds or None
-    return AddAction(path=path, partition_values={"p": value}, size=1, min_values=ends, max_values=ends)
+    return AddAction(
+        path=path, partition_values={"p": value}, size=1, min_values=ends, max_values=ends
+    )
 
 
 @pytest.mark.parametrize(
@@ -123,9 +148,15 @@ def entry(path: str, value: str | None, **bounds: str) -> AddAction:
         (entry("p=a%252Fb/part-0.split", "a%2Fb"), "a%2Fb"),
         (entry("no/folder.split", "a%2Fb"), "a%2Fb"),
         (entry(f"p={NULL_PARTITION}/part-0.split", NULL_PARTITION), None),
-        (entry(f"p={NULL_PARTITION}/part-0.split", NULL_PARTITION, p=NULL_PARTITION), NULL_PARTITION),
+        (
+            entry(f"p={NULL_PARTITION}/part-0.split", NULL_PARTITION, p=NULL_PARTITION),
+            NULL_PARTITION,
+        ),
         (entry(f"p={NULL_PARTITION}/splits/split-1.split", NULL_PARTITION), NULL_PARTITION),
-        (entry("p=%5F_HIVE_DEFAULT_PARTITION__/splits/split-1.split", NULL_PARTITION), NULL_PARTITION),
+        (
+            entry("p=%5F_HIVE_DEFAULT_PARTITION__/splits/split-1.split", NULL_PARTITION),
+            NULL_PARTITION,
+        ),
         (entry("p=per%cent/part-0.split", "per%cent"), "per%cent"),
         (entry("p=x/part-0.split", None), None),
     ],

@@ -1,4 +1,6 @@
-"""Values that the log cannot hold are refused before anything is written, and the table stays as it was."""
+"""Values that the log cannot hold are refused before anything is written, and the table stays as it
+was.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def files_of(table: Table) -> set[str]:
 
 
 @pytest.mark.parametrize("txn", BAD_TXNS, ids=repr)
-def test_a_transaction_id_that_is_none_is_refused_before_anything_is_written(table: Table, txn: Any) -> None:
+def test_a_transaction_id_that_is_none_is_refused_before_anything_is_written(
+    table: Table, txn: Any
+) -> None:
     before = files_of(table)
     with pytest.raises(InvalidInputError, match="txn"):
         table.append(ROWS, txn=txn)
@@ -66,7 +70,9 @@ def test_what_numpy_and_json_make_of_a_transaction_id_is_understood(table: Table
 
 
 @pytest.mark.parametrize("told", [5, object(), "\ud800"], ids=["number", "object", "surrogate"])
-def test_user_metadata_that_is_no_text_is_refused_and_leaves_no_split(table: Table, told: Any) -> None:
+def test_user_metadata_that_is_no_text_is_refused_and_leaves_no_split(
+    table: Table, told: Any
+) -> None:
     before = files_of(table)
     with pytest.raises(InvalidInputError):
         table.append(ROWS, user_metadata=told)
@@ -74,8 +80,12 @@ def test_user_metadata_that_is_no_text_is_refused_and_leaves_no_split(table: Tab
 
 
 @pytest.mark.parametrize("given", [{"name": 5}, {"description": ["x"]}], ids=repr)
-def test_a_name_that_is_no_text_is_refused(table: Table, tmp_path: Path, given: dict[str, Any]) -> None:
-    with pytest.raises(InvalidInputError, match=r"version 1 of .*cannot be recorded: Expected `str"):
+def test_a_name_that_is_no_text_is_refused(
+    table: Table, tmp_path: Path, given: dict[str, Any]
+) -> None:
+    with pytest.raises(
+        InvalidInputError, match=r"version 1 of .*cannot be recorded: Expected `str"
+    ):
         table.update_metadata(**given)
     with pytest.raises(InvalidInputError, match="cannot be recorded"):
         Table.create(str(tmp_path / "other"), schema=ROWS.schema, **given)
@@ -96,7 +106,9 @@ def test_a_name_that_is_no_text_is_refused(table: Table, tmp_path: Path, given: 
     ],
     ids=repr,
 )
-def test_a_split_of_the_wrong_types_is_refused_where_it_is_added(table: Table, wrong: dict[str, Any]) -> None:
+def test_a_split_of_the_wrong_types_is_refused_where_it_is_added(
+    table: Table, wrong: dict[str, Any]
+) -> None:
     with pytest.raises(InvalidInputError, match=r"'add' of .* cannot be recorded: Expected"):
         table.transaction().add(AddAction(**{"path": "a.split", "size": 1, **wrong}))
 
@@ -116,6 +128,8 @@ def test_partition_values_are_recorded_as_the_texts_that_readers_see(tmp_path: P
 
 def test_no_commit_can_write_what_cannot_be_read(table: Table) -> None:
     before = files_of(table)
-    with pytest.raises(InvalidInputError, match=r"'commitInfo' of version 1 of .* cannot be recorded"):
+    with pytest.raises(
+        InvalidInputError, match=r"'commitInfo' of version 1 of .* cannot be recorded"
+    ):
         table.handle.commit(Changes("APPEND", keep_empty=True, engine_info=5))  # type: ignore[arg-type]
     assert files_of(table) == before

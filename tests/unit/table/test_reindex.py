@@ -20,7 +20,11 @@ def made(path: Path) -> Table:
     table = Table.create(str(path), schema=SCHEMA, partition_columns=["day"])
     for day in range(3):
         texts = ["read timeout", f"all clear {day}", "timeout"]
-        table.append(pa.table({"day": [day] * 3, "id": range(day * 3, day * 3 + 3), "body": texts}, schema=SCHEMA))
+        table.append(
+            pa.table(
+                {"day": [day] * 3, "id": range(day * 3, day * 3 + 3), "body": texts}, schema=SCHEMA
+            )
+        )
     return table
 
 
@@ -91,7 +95,9 @@ def test_a_tokenizer_alone_and_back_to_a_string(tmp_path: Path) -> None:
         ({}, "which"),
     ],
 )
-def test_what_does_not_fit_changes_nothing(tmp_path: Path, columns: dict[str, str], words: str) -> None:
+def test_what_does_not_fit_changes_nothing(
+    tmp_path: Path, columns: dict[str, str], words: str
+) -> None:
     table = made(tmp_path / "t")
     with pytest.raises(IndexTablesError, match=words):
         table.reindex(columns)

@@ -1,4 +1,6 @@
-"""A process that slept while its table was removed, or created again, leaves the table that is there as it is."""
+"""A process that slept while its table was removed, or created again, leaves the table that is
+there as it is.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ KEEPS_NOTHING = {"purge.retentionCheckEnabled": False}
 class Sleeper(StoreWrapper):
     """Stops once, right before it writes a file whose path holds one of these words."""
 
-    def __init__(self, inner: Store, meanwhile: Callable[[], object], words: tuple[str, ...]) -> None:
+    def __init__(
+        self, inner: Store, meanwhile: Callable[[], object], words: tuple[str, ...]
+    ) -> None:
         super().__init__(inner)
         self._meanwhile: Callable[[], object] | None = meanwhile
         self._words = words
@@ -58,7 +62,9 @@ class Sleeper(StoreWrapper):
         self.inner.put(path, data)
 
 
-def sleeper(root: Path, meanwhile: Callable[[], object], *words: str, **options: Any) -> tuple[Table, Sleeper]:
+def sleeper(
+    root: Path, meanwhile: Callable[[], object], *words: str, **options: Any
+) -> tuple[Table, Sleeper]:
     """A table whose process stops before it writes a file with one of these words in its path."""
     settings = Table.open(str(root), options=options).settings
     store = Sleeper(open_table_store(StoreSpec.from_url(str(root))), meanwhile, words)
@@ -124,7 +130,9 @@ def test_a_checkpoint_that_slept_is_not_read_as_the_table_that_was_created_again
 def test_a_checkpoint_of_another_table_that_lies_in_the_log_is_not_believed(
     tmp_path: Path, form: str, appends: int
 ) -> None:
-    """As an older release, or a process that was killed right after it wrote the file, may leave it behind."""
+    """As an older release, or a process that was killed right after it wrote the file, may leave it
+    behind.
+    """
     old, new = tmp_path / "old", tmp_path / "new"
     table_of(old, appends=10, options={"checkpoint.enabled": False}).refresh()
     Table.open(str(old), options=FORMATS[form]).checkpoint()
@@ -176,7 +184,9 @@ VERBS: dict[str, Callable[[Table], object]] = {
 
 @pytest.mark.parametrize("at", range(1, 6))
 @pytest.mark.parametrize("verb", VERBS)
-def test_no_verb_brings_a_table_back_that_is_removed_while_it_runs(tmp_path: Path, verb: str, at: int) -> None:
+def test_no_verb_brings_a_table_back_that_is_removed_while_it_runs(
+    tmp_path: Path, verb: str, at: int
+) -> None:
     """Whatever it is about to write when it wakes: a split, a deletion vector, a version, a state."""
     root = tmp_path / "t"
     table_of(root, appends=3)
@@ -195,16 +205,22 @@ def test_no_verb_brings_a_table_back_that_is_removed_while_it_runs(tmp_path: Pat
     inner = open_table_store(StoreSpec.from_url(str(root)))
     table = Table.open(str(root), options=KEEPS_NOTHING)
     log = TransactionLog(
-        LogContext(Counting(inner, lambda: None, ()), log_settings(table.settings), cache=LogCache(1 << 26))
+        LogContext(
+            Counting(inner, lambda: None, ()), log_settings(table.settings), cache=LogCache(1 << 26)
+        )
     )
     try:
         VERBS[verb](Table(TableHandle(log, log.newest(), KEEPS_NOTHING)))
     except IndexTablesError as failure:
-        assert isinstance(failure, NotFoundError | ConflictError) or failure.kind == "commit_unknown", failure
+        assert (
+            isinstance(failure, NotFoundError | ConflictError) or failure.kind == "commit_unknown"
+        ), failure
     assert root.exists() == (left[0] > 0)
 
 
-def test_a_state_of_an_older_release_is_still_believed_where_nothing_contradicts_it(tmp_path: Path) -> None:
+def test_a_state_of_an_older_release_is_still_believed_where_nothing_contradicts_it(
+    tmp_path: Path,
+) -> None:
     """A table that lost the version file of its newest state opens by the state, as before."""
     root = tmp_path / "t"
     table_of(root, appends=3).checkpoint()
@@ -277,7 +293,9 @@ def test_an_object_that_another_process_has_replaced_is_not_deleted_as_it_was_li
 
 
 def test_a_purge_that_slept_deletes_no_split_of_a_log_that_was_put_back(tmp_path: Path) -> None:
-    """What the purge found to be unneeded is live in the older log that an operator has put in place meanwhile."""
+    """What the purge found to be unneeded is live in the older log that an operator has put in
+    place meanwhile.
+    """
     root = tmp_path / "t"
     table = table_of(root, appends=3, options={"checkpoint.enabled": False})
     backup = shutil.copytree(root / "_transaction_log", tmp_path / "backup")

@@ -1,4 +1,6 @@
-"""Updating and upserting rows: what a user sees afterwards is what a dict of rows by key would hold."""
+"""Updating and upserting rows: what a user sees afterwards is what a dict of rows by key would
+hold.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,12 @@ import pyarrow.compute as pc
 import pytest
 
 from indextables import Table
-from indextables.errors import ConflictError, InvalidInputError, QuerySyntaxError, SchemaMismatchError
+from indextables.errors import (
+    ConflictError,
+    InvalidInputError,
+    QuerySyntaxError,
+    SchemaMismatchError,
+)
 from indextables.operations import upsert
 from indextables.operations.row_change import RowChange
 from indextables.splits.search.match import find_rows
@@ -28,16 +35,26 @@ def by_id(table: Table) -> dict[int, dict[str, Any]]:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("partitioned", [False, True], ids=["flat", "partitioned"])
 def test_update(tmp_path: Path, mode: str, partitioned: bool) -> None:
-    table = table_of(tmp_path / "t", appends=2, each=20, partitioned=partitioned, options={"delete.mode": mode})
+    table = table_of(
+        tmp_path / "t", appends=2, each=20, partitioned=partitioned, options={"delete.mode": mode}
+    )
     expected = by_id(table)
-    report = table.update(set={"level": "lower(level)", "message": "concat('was ', message)"}, where="id IN (3, 4, 25)")
+    report = table.update(
+        set={"level": "lower(level)", "message": "concat('was ', message)"},
+        where="id IN (3, 4, 25)",
+    )
     assert (report.status, report.updated_rows, report.version) == ("success", 3, 3)
     for i in (3, 4, 25):
         row = expected[i]
         expected[i] = {**row, "level": row["level"].lower(), "message": f"was {row['message']}"}
     assert by_id(Table.open(table.path)) == by_id(table) == expected
     assert table.count(query="message:was") == 3
-    assert table.count(query="level:info") + table.count(query="level:warn") + table.count(query="level:error") == 3
+    assert (
+        table.count(query="level:info")
+        + table.count(query="level:warn")
+        + table.count(query="level:error")
+        == 3
+    )
     assert table.update(set={"level": "'x'"}, where="id = 99").status == "no_action"
     assert table.history(limit=1).column("operation").to_pylist() == ["UPDATE"]
     assert table.verify(full=True).findings == ()
@@ -81,7 +98,9 @@ def test_what_a_column_can_be_set_to(tmp_path: Path) -> None:
         ({"level": "concat(level"}, QuerySyntaxError, "expected"),
     ],
 )
-def test_what_cannot_be_set_changes_nothing(tmp_path: Path, given: Any, error: Any, match: str) -> None:
+def test_what_cannot_be_set_changes_nothing(
+    tmp_path: Path, given: Any, error: Any, match: str
+) -> None:
     table = table_of(tmp_path / "t", appends=1)
     with pytest.raises(error, match=match):
         table.update(set=given, where="id > 3")
@@ -92,14 +111,18 @@ def test_what_cannot_be_set_changes_nothing(tmp_path: Path, given: Any, error: A
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("partitioned", [False, True], ids=["flat", "partitioned"])
 def test_upsert(tmp_path: Path, mode: str, partitioned: bool) -> None:
-    table = table_of(tmp_path / "t", appends=3, each=20, partitioned=partitioned, options={"delete.mode": mode})
+    table = table_of(
+        tmp_path / "t", appends=3, each=20, partitioned=partitioned, options={"delete.mode": mode}
+    )
     expected = by_id(table)
     new = rows([5, 25, 70, 71], day=1)
     report = table.upsert(new, on=["id"])
     assert (report.inserted_rows, report.updated_rows, report.version) == (2, 2, 4)
     expected |= {row["id"]: row for row in new.to_pylist()}
     assert by_id(table) == expected
-    report = table.upsert(rows([5, 99]), on=["id"], when_matched="delete", when_not_matched="ignore")
+    report = table.upsert(
+        rows([5, 99]), on=["id"], when_matched="delete", when_not_matched="ignore"
+    )
     assert (report.inserted_rows, report.deleted_rows) == (0, 1)
     del expected[5]
     assert by_id(table) == expected
@@ -112,10 +135,14 @@ def test_upsert(tmp_path: Path, mode: str, partitioned: bool) -> None:
 
 
 def test_a_text_becomes_a_moment_in_utc(tmp_path: Path) -> None:
-    schema = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", tz="UTC")), ("day", pa.date32())])
+    schema = pa.schema(
+        [("id", pa.int64()), ("at", pa.timestamp("us", tz="UTC")), ("day", pa.date32())]
+    )
     table = Table.create(str(tmp_path / "t"), schema=schema)
     table.append(pa.table({"id": [1]}))
-    table.update(set={"at": "CAST('2026-11-02 03:04:05' AS timestamp)", "day": "CAST('2026-11-02' AS date)"})
+    table.update(
+        set={"at": "CAST('2026-11-02 03:04:05' AS timestamp)", "day": "CAST('2026-11-02' AS date)"}
+    )
     assert str(table.scan().read_all().column("at")[0]) == "2026-11-02 03:04:05+00:00"
 
 
@@ -130,9 +157,14 @@ def test_columns_that_the_rows_lack_keep_their_values(tmp_path: Path) -> None:
 def test_keys_of_several_columns_and_nulls(tmp_path: Path) -> None:
     schema = pa.schema([("a", pa.string()), ("b", pa.int32()), ("v", pa.int64())])
     table = Table.create(str(tmp_path / "t"), schema=schema)
-    table.append(pa.table({"a": ["x", "x", None, "y"], "b": [1, 2, 1, None], "v": [1, 2, 3, 4]}, schema=schema))
+    table.append(
+        pa.table(
+            {"a": ["x", "x", None, "y"], "b": [1, 2, 1, None], "v": [1, 2, 3, 4]}, schema=schema
+        )
+    )
     report = table.upsert(
-        pa.table({"a": ["x", None, "y"], "b": [2, 1, None], "v": [20, 30, 40]}, schema=schema), on=["a", "b"]
+        pa.table({"a": ["x", None, "y"], "b": [2, 1, None], "v": [20, 30, 40]}, schema=schema),
+        on=["a", "b"],
     )
     assert (report.updated_rows, report.inserted_rows) == (1, 2), "a null is equal to nothing"
     found = sorted(table.scan().read_all().column("v").to_pylist())
@@ -196,7 +228,10 @@ def test_others_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     between(monkeypatch, lambda: other.update(set={"level": "'theirs'"}, where="id = 3"))
     with pytest.raises(ConflictError, match="deleted"):
         table.update(set={"level": "'ours'"}, where="id IN (3, 4)")
-    assert {i: by_id(Table.open(table.path))[i]["level"] for i in (3, 4)} == {3: "theirs", 4: "WARN"}
+    assert {i: by_id(Table.open(table.path))[i]["level"] for i in (3, 4)} == {
+        3: "theirs",
+        4: "WARN",
+    }
     between(monkeypatch, lambda: other.upsert(rows([77]), on=["id"]))
     with pytest.raises(ConflictError, match="same keys"):
         table.upsert(rows([77]), on=["id"])

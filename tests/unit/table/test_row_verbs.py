@@ -15,7 +15,13 @@ import pyarrow.compute as pc
 import pytest
 
 from indextables import Table
-from indextables.errors import BadFileError, InvalidInputError, MissingSplitError, QuerySyntaxError, SchemaMismatchError
+from indextables.errors import (
+    BadFileError,
+    InvalidInputError,
+    MissingSplitError,
+    QuerySyntaxError,
+    SchemaMismatchError,
+)
 
 SCHEMA = pa.schema(
     [
@@ -34,7 +40,9 @@ def rows(start: int, count: int) -> pa.Table:
     return pa.table(
         {
             "id": pa.array(numbers, pa.int64()),
-            "message": [f"timeout at gateway {n}" if n % 2 else f"login of user {n}" for n in numbers],
+            "message": [
+                f"timeout at gateway {n}" if n % 2 else f"login of user {n}" for n in numbers
+            ],
             "level": ["ERROR" if n % 3 == 0 else "INFO" for n in numbers],
             "score": [None if n % 5 == 0 else n / 2 for n in numbers],
             "day": [DAYS[n % 3] for n in numbers],
@@ -46,7 +54,10 @@ def rows(start: int, count: int) -> pa.Table:
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     made = Table.create(
-        str(tmp_path / "t"), schema=SCHEMA, partition_columns=["day"], options={"indexing.typemap.message": "text"}
+        str(tmp_path / "t"),
+        schema=SCHEMA,
+        partition_columns=["day"],
+        options={"indexing.typemap.message": "text"},
     )
     made.append(rows(0, 100))
     return made
@@ -121,7 +132,9 @@ def test_overwriting_everything(table: Table) -> None:
 def test_overwriting_a_part(table: Table) -> None:
     part = rows(1000, 30).filter(pc.field("day") == DAYS[1])
     table.overwrite(part, where="day = '2026-01-02'")
-    assert ids(table.scan()) == sorted([n for n in range(100) if n % 3 != 1] + part.column("id").to_pylist())
+    assert ids(table.scan()) == sorted(
+        [n for n in range(100) if n % 3 != 1] + part.column("id").to_pylist()
+    )
     with pytest.raises(InvalidInputError, match="do not match"):
         table.overwrite(rows(0, 3), where="day = '2026-01-02'")
     table.overwrite(rows(1, 1), where="id < 10")
@@ -138,9 +151,13 @@ def test_overwriting_the_partitions_of_the_data(table: Table) -> None:
 def test_what_does_not_fit_is_named_and_changes_nothing(table: Table) -> None:
     before = {p.name for p in Path(table.path).rglob("*.split")}
     wrong = rows(0, 3).rename_columns(["id", "massage", "level", "score", "day"])
-    with pytest.raises(SchemaMismatchError, match=r"'massage' \(string\) is not in the table") as caught:
+    with pytest.raises(
+        SchemaMismatchError, match=r"'massage' \(string\) is not in the table"
+    ) as caught:
         table.append(wrong)
-    assert caught.value.hint == "Write with merge_schema=True to add new columns, or leave them out."
+    assert (
+        caught.value.hint == "Write with merge_schema=True to add new columns, or leave them out."
+    )
     text = pa.table({"id": ["a"], "score": ["b"]})
     for merge_schema in (False, True):
         message = r"'id' is string, the table has bigint.*'score' is string"
@@ -148,7 +165,9 @@ def test_what_does_not_fit_is_named_and_changes_nothing(table: Table) -> None:
             table.append(text, merge_schema=merge_schema)
         assert caught.value.hint.startswith("Cast columns to the table's types")
         assert "merge_schema" not in caught.value.hint
-    with pytest.raises(SchemaMismatchError, match="Give a value for every column that may not be null"):
+    with pytest.raises(
+        SchemaMismatchError, match="Give a value for every column that may not be null"
+    ):
         table.append(pa.table({"message": ["no id"]}))
     with pytest.raises(InvalidInputError, match="holds 1 null"):
         table.append(pa.table({"id": pa.array([None], pa.int64())}))
@@ -180,7 +199,9 @@ def test_columns_are_added_when_asked(table: Table) -> None:
 
 
 def test_narrower_numbers_and_missing_columns_fit(table: Table) -> None:
-    table.append(pa.table({"id": pa.array([1_000], pa.int32()), "score": pa.array([1.5], pa.float32())}))
+    table.append(
+        pa.table({"id": pa.array([1_000], pa.int32()), "score": pa.array([1.5], pa.float32())})
+    )
     assert table.scan(where="id = 1000").read_all().to_pylist() == [
         {"id": 1000, "message": None, "level": None, "score": 1.5, "day": None}
     ]
@@ -236,7 +257,9 @@ def test_tasks_travel_by_pickle(table: Table) -> None:
 
 
 def test_a_value_weighs_the_same_in_one_split_and_in_two(tmp_path: Path) -> None:
-    """Missing values change what tantivy takes for the average length of a value; a value's rarity is its score."""
+    """Missing values change what tantivy takes for the average length of a value; a value's rarity
+    is its score.
+    """
     some = rows(0, 40).set_column(2, "level", pa.array(["ERROR", None, "INFO", None] * 10))
     one, two = (Table.create(str(tmp_path / name), schema=SCHEMA) for name in ("one", "two"))
     one.append(some)
@@ -245,14 +268,23 @@ def test_a_value_weighs_the_same_in_one_split_and_in_two(tmp_path: Path) -> None
     assert (one.files().num_rows, two.files().num_rows) == (1, 2)
     expected = math.log(1 + (40 - 10 + 0.5) / (10 + 0.5))
     for table in (one, two):
-        assert table.search("level:ERROR", limit=100)["_score"].to_pylist() == [pytest.approx(expected)] * 10
+        assert (
+            table.search("level:ERROR", limit=100)["_score"].to_pylist()
+            == [pytest.approx(expected)] * 10
+        )
 
 
-@pytest.mark.parametrize("query", ["j.user.id:7", "j.user.id:7 AND id:0", "j.big:-3", "NOT j.user.id:7"])
-def test_a_number_in_a_document_is_found_wherever_it_lies_in_the_index(tmp_path: Path, query: str) -> None:
+@pytest.mark.parametrize(
+    "query", ["j.user.id:7", "j.user.id:7 AND id:0", "j.big:-3", "NOT j.user.id:7"]
+)
+def test_a_number_in_a_document_is_found_wherever_it_lies_in_the_index(
+    tmp_path: Path, query: str
+) -> None:
     documents = ['{"user":{"id":7},"big":-3}', '{"user":{"id":70}}']
     data = pa.table({"id": [0, 1], "j": documents})
-    table = Table.create(str(tmp_path / "t"), schema=data.schema, options={"indexing.typemap.j": "json"})
+    table = Table.create(
+        str(tmp_path / "t"), schema=data.schema, options={"indexing.typemap.j": "json"}
+    )
     table.append(data)
     wanted = [1] if query.startswith("NOT") else [0]
     assert table.search(query).column("id").to_pylist() == wanted

@@ -11,9 +11,13 @@ from indextables.errors import StorageError
 from tests.support.rows import ids, table_of
 
 
-@pytest.mark.parametrize(("is_file", "reason"), [(False, "does not exist"), (True, "is not a folder")])
+@pytest.mark.parametrize(
+    ("is_file", "reason"), [(False, "does not exist"), (True, "is not a folder")]
+)
 @pytest.mark.parametrize("key", ["merge.tempDirectoryPath", "indexWriter.tempDirectoryPath"])
-def test_a_folder_that_is_not_there_is_named(tmp_path: Path, key: str, is_file: bool, reason: str) -> None:
+def test_a_folder_that_is_not_there_is_named(
+    tmp_path: Path, key: str, is_file: bool, reason: str
+) -> None:
     table = table_of(tmp_path / "t", appends=3)
     folder = tmp_path / "scratch"
     if is_file:

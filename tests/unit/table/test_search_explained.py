@@ -27,8 +27,12 @@ def table_of(path: Path) -> Table:
     return table
 
 
-@pytest.mark.parametrize("how", [{"limit": 3}, {}, {"limit": 4, "order_by": "-id"}, {"limit": 2, "snippet": "message"}])
-def test_the_rows_are_those_of_the_search_without_a_report(tmp_path: Path, how: dict[str, object]) -> None:
+@pytest.mark.parametrize(
+    "how", [{"limit": 3}, {}, {"limit": 4, "order_by": "-id"}, {"limit": 2, "snippet": "message"}]
+)
+def test_the_rows_are_those_of_the_search_without_a_report(
+    tmp_path: Path, how: dict[str, object]
+) -> None:
     table = table_of(tmp_path / "t")
     explained = table.search("timeout", explain=True, **how)  # type: ignore[call-overload]
     assert explained.rows == table.search("timeout", **how)  # type: ignore[call-overload]
@@ -36,8 +40,16 @@ def test_the_rows_are_those_of_the_search_without_a_report(tmp_path: Path, how: 
 
 
 def test_the_report_counts_pruned_and_opened_splits(tmp_path: Path) -> None:
-    report = table_of(tmp_path / "t").search("timeout", where="day = 'd1' AND id < 30", limit=10, explain=True).report
-    assert (report.splits_considered, report.splits_pruned_by_partition, report.splits_skipped_by_statistics) == (
+    report = (
+        table_of(tmp_path / "t")
+        .search("timeout", where="day = 'd1' AND id < 30", limit=10, explain=True)
+        .report
+    )
+    assert (
+        report.splits_considered,
+        report.splits_pruned_by_partition,
+        report.splits_skipped_by_statistics,
+    ) == (
         4,
         2,
         1,
@@ -46,8 +58,15 @@ def test_the_report_counts_pruned_and_opened_splits(tmp_path: Path) -> None:
 
 
 def test_splits_that_an_order_rules_out_are_not_opened(tmp_path: Path) -> None:
-    report = table_of(tmp_path / "t").search("timeout", limit=1, order_by="-id", explain=True).report
-    assert sorted(split.answered_by for split in report.splits) == ["index", "index", "not opened", "not opened"]
+    report = (
+        table_of(tmp_path / "t").search("timeout", limit=1, order_by="-id", explain=True).report
+    )
+    assert sorted(split.answered_by for split in report.splits) == [
+        "index",
+        "index",
+        "not opened",
+        "not opened",
+    ]
     assert report.splits_opened == 2
 
 

@@ -27,7 +27,11 @@ SCHEMA = pa.schema(
         ("user", pa.struct([("name", pa.string()), ("age", pa.int32())])),
     ]
 )
-OPTIONS = {"indexing.typemap.message": "text", "indexing.typemap.payload": "json", "write.maxRowsPerSplit": 40}
+OPTIONS = {
+    "indexing.typemap.message": "text",
+    "indexing.typemap.payload": "json",
+    "write.maxRowsPerSplit": 40,
+}
 START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
 
@@ -36,16 +40,32 @@ def rows(count: int, seed: int, first: int = 0) -> list[dict[str, Any]]:
 
     def row(number: int) -> dict[str, Any]:
         deep = dice.choice(
-            [dice.randrange(5), dice.randrange(5) + 0.25, "b", "a", True, None, [3, 1], 2**60 + dice.randrange(3)]
+            [
+                dice.randrange(5),
+                dice.randrange(5) + 0.25,
+                "b",
+                "a",
+                True,
+                None,
+                [3, 1],
+                2**60 + dice.randrange(3),
+            ]
         )
         return {
             "id": first + number,
             "level": dice.choice(["INFO", "WARN", "ERROR", None]),
-            "ts": None if dice.random() < 0.1 else START + datetime.timedelta(minutes=dice.randrange(60)),
+            "ts": None
+            if dice.random() < 0.1
+            else START + datetime.timedelta(minutes=dice.randrange(60)),
             "latency": dice.choice([float("nan"), None, 1.5, -0.0, 0.0, dice.random()]),
-            "message": " ".join(dice.choice(["timeout", "disk", "full", "retry"]) for _ in range(dice.randrange(1, 5))),
+            "message": " ".join(
+                dice.choice(["timeout", "disk", "full", "retry"])
+                for _ in range(dice.randrange(1, 5))
+            ),
             "payload": None if dice.random() < 0.1 else json.dumps({"deep": {"key": deep}}),
-            "user": None if dice.random() < 0.2 else {"name": dice.choice("xyz"), "age": dice.choice([None, 1, 2, 3])},
+            "user": None
+            if dice.random() < 0.2
+            else {"name": dice.choice("xyz"), "age": dice.choice([None, 1, 2, 3])},
         }
 
     return [row(number) for number in range(count)]
@@ -104,7 +124,8 @@ def in_order(found: list[dict[str, Any]], orders: list[tuple[str, bool]]) -> lis
 def shown(found: list[dict[str, Any]], orders: list[tuple[str, bool]]) -> list[list[Any]]:
     """The keys of rows; rows of equal keys may come in any order, as long as it stays the same."""
     return [
-        [str(deep(row, name, max if down else min)).replace("-0.0", "0.0") for name, down in orders] for row in found
+        [str(deep(row, name, max if down else min)).replace("-0.0", "0.0") for name, down in orders]
+        for row in found
     ]
 
 
@@ -123,7 +144,9 @@ ORDERS: list[tuple[Any, list[tuple[str, bool]]]] = [
 
 
 @pytest.mark.parametrize(("order", "keys"), ORDERS, ids=[str(order) for order, _ in ORDERS])
-def test_the_pages_of_a_search_hold_every_row_once_and_in_order(folder: str, order: Any, keys: Any) -> None:
+def test_the_pages_of_a_search_hold_every_row_once_and_in_order(
+    folder: str, order: Any, keys: Any
+) -> None:
     table = Table.open(folder)
     stored = {row["id"]: row for row in table.search("timeout OR disk").to_pylist()}
     expected = in_order(list(stored.values()), keys)
@@ -180,7 +203,9 @@ def test_now_in_a_query_means_the_moment_of_the_first_page(tmp_path: Path) -> No
     table.append(pa.Table.from_pylist(rows(20, 5), SCHEMA))
     first = table.search_page("ts:<now", limit=5, where="ts IS NOT NULL", order_by="id")
     assert first.next is not None
-    second = table.search_page("ts:<now", limit=5, where="ts IS NOT NULL", order_by="id", search_after=first.next)
+    second = table.search_page(
+        "ts:<now", limit=5, where="ts IS NOT NULL", order_by="id", search_after=first.next
+    )
     assert second.rows["id"].to_pylist()[0] > first.rows["id"].to_pylist()[-1]
 
 
@@ -221,7 +246,10 @@ def test_an_order_that_makes_no_sense_is_refused(folder: str) -> None:
 def test_pages_follow_renamed_columns(tmp_path: Path) -> None:
     table = Table.create(str(tmp_path / "t"), schema=SCHEMA, options=OPTIONS)
     table.append(pa.Table.from_pylist(rows(60, 7), SCHEMA))
-    expected = [row["id"] for row in pa.concat_tables(pages(table, "*", 9, order_by=["user.age", "ts"])).to_pylist()]
+    expected = [
+        row["id"]
+        for row in pa.concat_tables(pages(table, "*", 9, order_by=["user.age", "ts"])).to_pylist()
+    ]
     table.alter.rename_column("user", "person")
     table.alter.rename_column("ts", "moment")
     found = pa.concat_tables(pages(table, "*", 9, order_by=["person.age", "moment"]))
@@ -250,7 +278,9 @@ def test_a_token_that_somebody_made_is_refused(folder: str) -> None:
         crafted = base64.urlsafe_b64encode(json.dumps(content | change).encode()).decode()
         with pytest.raises(IndexTablesError):
             table.search_page("timeout", limit=3, order_by="ts", search_after=crafted)
-    elsewhere = base64.urlsafe_b64encode(json.dumps(content | {"split": "../x", "row": 99}).encode()).decode()
+    elsewhere = base64.urlsafe_b64encode(
+        json.dumps(content | {"split": "../x", "row": 99}).encode()
+    ).decode()
     rows = table.search_page("timeout", limit=3, order_by="ts", search_after=elsewhere).rows
     assert set(rows["id"].to_pylist()) <= set(table.search("timeout")["id"].to_pylist())
 
@@ -268,8 +298,13 @@ def test_a_page_of_a_version_that_was_purged_is_an_error_that_says_so(tmp_path: 
 
 
 def test_a_token_is_of_a_version_and_not_of_its_number(tmp_path: Path) -> None:
-    """A repair from a replica goes on behind an older version: its versions have the numbers of those that were lost."""
-    options = {"checkpoint.replica.location": str(tmp_path / "replica"), "checkpoint.enabled": False}
+    """A repair from a replica goes on behind an older version: its versions have the numbers of
+    those that were lost.
+    """
+    options = {
+        "checkpoint.replica.location": str(tmp_path / "replica"),
+        "checkpoint.enabled": False,
+    }
     table = Table.create(str(tmp_path / "t"), schema=SCHEMA, options={**OPTIONS, **options})
     table.append(pa.Table.from_pylist(rows(60, 1), SCHEMA))
     table.checkpoint()
@@ -284,10 +319,14 @@ def test_a_token_is_of_a_version_and_not_of_its_number(tmp_path: Path) -> None:
     assert again.version == lost.version
     again.append(pa.Table.from_pylist(rows(1, 4, 3000), SCHEMA))
     for handle in (Table.open(again.path, version=lost.version), again):
-        with pytest.raises(VersionNotFoundError, match=r"Version 2 .* another has its number") as caught:
+        with pytest.raises(
+            VersionNotFoundError, match=r"Version 2 .* another has its number"
+        ) as caught:
             handle.search_page("timeout", limit=5, order_by="-id", search_after=lost.next)
         assert "without search_after" in (caught.value.hint or "")
     page = again.search_page("timeout", limit=5, order_by="id")
-    rest = again.search("timeout", limit=1000, order_by="id", columns=["id"], search_after=page.next)
+    rest = again.search(
+        "timeout", limit=1000, order_by="id", columns=["id"], search_after=page.next
+    )
     expected = again.search("timeout", limit=1000, order_by="id")
     assert rest.column("id").to_pylist() == expected.column("id").to_pylist()[5:]

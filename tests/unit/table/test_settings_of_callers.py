@@ -1,4 +1,6 @@
-"""What a table may decide and what only its reader may: somebody else's table names no folder, key or thread of ours."""
+"""What a table may decide and what only its reader may: somebody else's table names no folder, key
+or thread of ours.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ def test_reading_somebodys_table_leaves_the_folders_of_the_reader_alone(tmp_path
     assert (mine / "only-copy").read_text() == "here"
 
 
-def test_settings_of_the_reader_are_not_taken_from_the_table(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_settings_of_the_reader_are_not_taken_from_the_table(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = hostile(tmp_path / "t", HOSTILE | {"checkpoint.interval": "7"})
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
@@ -64,7 +68,9 @@ def test_settings_of_the_reader_are_not_taken_from_the_table(tmp_path: Path, cap
     assert table.settings.group(SplitWriterSettings) == SplitWriterSettings()
     assert table.settings["read.parallelism"] == 8
     assert table.settings["checkpoint.interval"] == 7
-    assert StoreSpec.from_url("s3://bucket/t", table.settings) == StoreSpec.from_url("s3://bucket/t", None)
+    assert StoreSpec.from_url("s3://bucket/t", table.settings) == StoreSpec.from_url(
+        "s3://bucket/t", None
+    )
     (told,) = [record.getMessage() for record in caplog.records if "ignored" in record.getMessage()]
     assert path in told
     assert "aws.credentialsProviderClass" in told
@@ -103,20 +109,36 @@ def test_a_setting_of_callers_is_never_put_into_a_table(tmp_path: Path, key: str
     if config.REGISTRY.settings[key].group not in config.STORE_GROUPS:
         table = Table.create(str(tmp_path / "t"), schema=ROWS.schema, options=given)
     else:
-        table = Table.create(str(tmp_path / "t"), schema=ROWS.schema, options={"checkpoint.interval": 7})
+        table = Table.create(
+            str(tmp_path / "t"), schema=ROWS.schema, options={"checkpoint.interval": 7}
+        )
     assert table.metadata.configuration == {"checkpoint.interval": "7"}
     with pytest.raises(
-        InvalidInputError, match=f"{key} cannot be stored in table metadata.*option when opening the table"
+        InvalidInputError,
+        match=f"{key} cannot be stored in table metadata.*option when opening the table",
     ):
         table.update_metadata(options={f"spark.indextables.{key}": given[key]})
     assert Table.open(str(tmp_path / "t")).version == 0
 
 
 def test_places_credentials_classes_threads_and_memory_are_of_callers() -> None:
-    words = ("path", "directory", "heap", "parallelism", "cache.", "aws.", "azure.", "gcp.", "storage.", "class")
+    words = (
+        "path",
+        "directory",
+        "heap",
+        "parallelism",
+        "cache.",
+        "aws.",
+        "azure.",
+        "gcp.",
+        "storage.",
+        "class",
+    )
     named = {key for key in config.REGISTRY.settings if any(word in key.lower() for word in words)}
     assert named <= set(OF_CALLERS)
-    assert {key for key, found in config.REGISTRY.settings.items() if found.secret} <= set(OF_CALLERS)
+    assert {key for key, found in config.REGISTRY.settings.items() if found.secret} <= set(
+        OF_CALLERS
+    )
 
 
 def test_metadata_is_what_the_helper_makes_it(tmp_path: Path) -> None:

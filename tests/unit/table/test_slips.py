@@ -1,4 +1,6 @@
-"""What hands type by habit or by mistake: never a wrong answer without a word, and an error that names the slip."""
+"""What hands type by habit or by mistake: never a wrong answer without a word, and an error that
+names the slip.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +31,18 @@ from indextables.web.report import write_report
 from indextables.web.warehouse import Warehouse
 from tests.support.rows import ids, rows, table_of
 
-KINDS = ({"indexing.typemap.message": "none"}, {"spark.indextables.indexing.typemap.message": "string"})
+KINDS = (
+    {"indexing.typemap.message": "none"},
+    {"spark.indextables.indexing.typemap.message": "string"},
+)
 
 
-@pytest.mark.parametrize("options", [*KINDS, {"indexing.nonindexed": "message"}, {"indexing.tokenizer.message": "raw"}])
-def test_an_option_does_not_change_how_rows_that_are_there_are_found(tmp_path: Path, options: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "options", [*KINDS, {"indexing.nonindexed": "message"}, {"indexing.tokenizer.message": "raw"}]
+)
+def test_an_option_does_not_change_how_rows_that_are_there_are_found(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
     """A session has such options for every table with a column of that name."""
     table = table_of(tmp_path, appends=2)
     expected = table.search("message:timeout")["id"].to_pylist()
@@ -41,7 +50,9 @@ def test_an_option_does_not_change_how_rows_that_are_there_are_found(tmp_path: P
     other = Table.open(str(tmp_path), options=options)
     assert other.count(query="message:timeout") == len(expected)
     assert other.search("timeout", limit=100).num_rows == len(expected)
-    assert other.delete(query="NOT message:timeout", dry_run=True).deleted_rows == 20 - len(expected)
+    assert other.delete(query="NOT message:timeout", dry_run=True).deleted_rows == 20 - len(
+        expected
+    )
     other.delete(query="NOT message:timeout")
     assert ids(Table.open(str(tmp_path))) == sorted(expected)
 
@@ -58,7 +69,9 @@ def test_two_columns_of_one_name_are_refused(tmp_path: Path, names: list[str]) -
 
 
 def with_a_hole(path: Path) -> list[dt.datetime]:
-    """A table of versions 0 to 6 without the file of version 3, and a moment after each of the versions 1 to 5."""
+    """A table of versions 0 to 6 without the file of version 3, and a moment after each of the
+    versions 1 to 5.
+    """
     table = table_of(path, options={"checkpoint.interval": 1_000})
     moments = []
     for n in range(5):
@@ -97,7 +110,9 @@ def append_in_child(path: str) -> None:
 
 @pytest.mark.parametrize("tagged", [False, True])
 def test_what_an_interrupted_cleaning_leaves_is_no_hole(tmp_path: Path, tagged: bool) -> None:
-    """It takes versions from the oldest up, then states: one that is ended half way leaves the end of what was to go."""
+    """It takes versions from the oldest up, then states: one that is ended half way leaves the end
+    of what was to go.
+    """
     table = table_of(tmp_path, appends=3, options={"checkpoint.enabled": False})
     table.checkpoint()
     version, before = table.version, ids(table)
@@ -112,13 +127,18 @@ def test_what_an_interrupted_cleaning_leaves_is_no_hole(tmp_path: Path, tagged: 
     assert Table.open(str(tmp_path)).verify(full=True).findings == ()
     table.truncate_time_travel()
     assert table.verify(full=True).findings == ()
-    assert (len(ids(table)), not tagged or ids(Table.open(str(tmp_path), version="kept")) == before) == (34, True)
+    assert (
+        len(ids(table)),
+        not tagged or ids(Table.open(str(tmp_path), version="kept")) == before,
+    ) == (34, True)
 
 
 def test_a_forked_process_writes(tmp_path: Path) -> None:
     """As `multiprocessing.Pool` does on Linux: the threads of its parent's libraries are not there."""
     table_of(tmp_path, appends=1)
-    process = multiprocessing.get_context("fork").Process(target=append_in_child, args=(str(tmp_path),))
+    process = multiprocessing.get_context("fork").Process(
+        target=append_in_child, args=(str(tmp_path),)
+    )
     process.start()
     process.join(60)
     process.kill()
@@ -197,7 +217,9 @@ def test_a_version_that_an_ended_writer_left_behind_is_no_hole(tmp_path: Path) -
 def test_a_column_that_is_named_like_an_index_of_pandas_keeps_its_values(tmp_path: Path) -> None:
     """It is left out of a frame only where the table has no such column; of anything else never."""
     name = "__index_level_0__"
-    table = Table.create(str(tmp_path / "t"), schema=pa.schema([("id", pa.int64()), (name, pa.int64())]))
+    table = Table.create(
+        str(tmp_path / "t"), schema=pa.schema([("id", pa.int64()), (name, pa.int64())])
+    )
     table.append(pa.table({"id": [1], name: [7]}))
     table.append(pd.DataFrame({"id": [2]}, index=[8]))
     found = Table.open(str(tmp_path / "t")).scan().read_all().sort_by("id")
@@ -218,7 +240,13 @@ def test_no_columns_are_still_so_many_rows(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("path", "said"),
-    [("s3:/bucket/t", "s3://bucket/t"), ("~/t", "/t"), ("GS:/b", "GS://b"), ("~", "./~"), ("~root/t", "./~root")],
+    [
+        ("s3:/bucket/t", "s3://bucket/t"),
+        ("~/t", "/t"),
+        ("GS:/b", "GS://b"),
+        ("~", "./~"),
+        ("~root/t", "./~root"),
+    ],
 )
 def test_what_only_looks_like_a_local_path_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, said: str
@@ -240,7 +268,9 @@ DOORS: dict[str, Any] = {
     "verify": lambda t: verify_table(f"file:///{t.path}%00"),
     "replica": lambda t: Table.open(t.path, options={"checkpoint.replica.location": NUL}),
     "view": lambda t: t.to_parquet_view(NUL),
-    "temporary folder": lambda t: Table.open(t.path, options={"indexWriter.tempDirectoryPath": NUL}),
+    "temporary folder": lambda t: Table.open(
+        t.path, options={"indexWriter.tempDirectoryPath": NUL}
+    ),
     "cache": lambda t: Table.open(t.path, options={"cache.directoryPath": NUL}),
     "statement": lambda t: indextables.sql(f"DESCRIBE INDEXTABLES STATE '{t.path}{NUL}'"),
     "report": lambda t: write_report(t, NUL),
@@ -250,7 +280,9 @@ DOORS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_a_nul_in_a_path_is_an_error_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, door: str) -> None:
+def test_a_nul_in_a_path_is_an_error_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, door: str
+) -> None:
     monkeypatch.chdir(tmp_path)
     table = table_of(tmp_path / "t", appends=1)
     with pytest.raises(InvalidInputError) as raised:
@@ -262,17 +294,27 @@ def test_a_nul_in_a_path_is_an_error_of_ours(tmp_path: Path, monkeypatch: pytest
 def test_a_replica_on_another_host_is_refused(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t", appends=1)
     with pytest.raises(InvalidInputError, match="names the host 'backup'"):
-        Table.open(table.path, options={"checkpoint.replica.location": f"file://backup{tmp_path}/r"})
+        Table.open(
+            table.path, options={"checkpoint.replica.location": f"file://backup{tmp_path}/r"}
+        )
 
 
 def test_creating_a_table_that_is_there_with_another_index_is_refused(tmp_path: Path) -> None:
     schema = pa.schema([("id", pa.int64()), ("message", pa.string())])
     text = {"indexing.typemap.message": "text"}
     first = Table.create(str(tmp_path / "t"), schema=schema, options=text)
-    assert Table.create(str(tmp_path / "t"), schema=schema, options=text, exist_ok=True).version == first.version
+    assert (
+        Table.create(str(tmp_path / "t"), schema=schema, options=text, exist_ok=True).version
+        == first.version
+    )
     assert Table.create(str(tmp_path / "t"), schema=schema, exist_ok=True).version == first.version
     with pytest.raises(IndexTablesError, match=r"indexing\.typemap\.message"):
-        Table.create(str(tmp_path / "t"), schema=schema, options={"indexing.typemap.message": "string"}, exist_ok=True)
+        Table.create(
+            str(tmp_path / "t"),
+            schema=schema,
+            options={"indexing.typemap.message": "string"},
+            exist_ok=True,
+        )
     Table.create(str(tmp_path / "u"), schema=schema)
     with pytest.raises(IndexTablesError, match=r"no .*indexing.typemap.message"):
         Table.create(str(tmp_path / "u"), schema=schema, options=text, exist_ok=True)

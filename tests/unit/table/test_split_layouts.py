@@ -11,7 +11,10 @@ import pyarrow.compute as pc
 from indextables import Table
 from tests.support.splits import SCRATCH, log_rows, old_splits, small_pages
 
-OPTIONS = {"indexing.typemap.message": "text", "indexWriter.tempDirectoryPath": SCRATCH.temp_directory}
+OPTIONS = {
+    "indexing.typemap.message": "text",
+    "indexWriter.tempDirectoryPath": SCRATCH.temp_directory,
+}
 
 
 def mixed(path: Path) -> tuple[Table, pa.Table]:
@@ -35,10 +38,13 @@ def answers(table: Table, rows: pa.Table) -> list[object]:
     assert newest["ts"].to_pylist() == matching["ts"].to_pylist()[::-1][:7]
     late = rows["ts"][3_456].as_py()
     assert (
-        table.count(where=f"ts >= TIMESTAMP '{late.isoformat()}'") == pc.sum(pc.greater_equal(rows["ts"], late)).as_py()
+        table.count(where=f"ts >= TIMESTAMP '{late.isoformat()}'")
+        == pc.sum(pc.greater_equal(rows["ts"], late)).as_py()
     )
     best = table.search("message:timeout AND message:disk", limit=9, score=True)
-    levels = table.aggregate({"levels": {"terms": {"field": "level"}}}, query="message:timeout").to_pylist()
+    levels = table.aggregate(
+        {"levels": {"terms": {"field": "level"}}}, query="message:timeout"
+    ).to_pylist()
     assert sum(row["count"] for row in levels) == matching.num_rows
     return [np.round(best["_score"].to_pylist(), 4).tolist(), sorted(map(str, levels))]
 

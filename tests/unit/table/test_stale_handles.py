@@ -1,4 +1,6 @@
-"""A handle that others left behind: what it deletes and expires goes by the columns and settings of the newest version."""
+"""A handle that others left behind: what it deletes and expires goes by the columns and settings of
+the newest version.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from indextables.errors import InvalidInputError
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    table = Table.create(str(tmp_path / "t"), schema=pa.schema([("a", pa.int64()), ("b", pa.int64())]))
+    table = Table.create(
+        str(tmp_path / "t"), schema=pa.schema([("a", pa.int64()), ("b", pa.int64())])
+    )
     table.append(pa.table({"a": [1, 2, 3], "b": [3, 1, 2]}))
     return table
 
@@ -24,7 +28,9 @@ def test_a_deletion_goes_by_the_names_of_now(table: Table) -> None:
     for old, new in (("a", "c"), ("b", "a"), ("c", "b")):
         table.alter.rename_column(old, new)
     stale.delete(where="a = 1")
-    assert sorted(zip(*(stale.scan().read_all().to_pydict()[n] for n in ("a", "b")), strict=True)) == [(2, 3), (3, 1)]
+    assert sorted(
+        zip(*(stale.scan().read_all().to_pydict()[n] for n in ("a", "b")), strict=True)
+    ) == [(2, 3), (3, 1)]
 
 
 def test_a_column_that_came_back_is_another_one(table: Table) -> None:
@@ -38,7 +44,11 @@ def test_a_column_that_came_back_is_another_one(table: Table) -> None:
 def test_options_of_a_handle_follow_their_columns_through_a_restoration(tmp_path: Path) -> None:
     old, now = dt.datetime(2020, 1, 1), dt.datetime.now()
     rows = pa.table({"created": [old, old], "ts": [now, now]})
-    options = {"retention.column": "ts", "retention.period": "30 days", "retention.onWrite.enabled": True}
+    options = {
+        "retention.column": "ts",
+        "retention.period": "30 days",
+        "retention.onWrite.enabled": True,
+    }
     table = Table.create(str(tmp_path / "t"), schema=rows.schema, options=options)
     table.append(rows)
     for before, after in (("ts", "x"), ("created", "ts"), ("x", "created")):
@@ -70,18 +80,29 @@ def test_merging_and_indexing_anew_go_by_the_columns_and_settings_of_now(tmp_pat
     schema = pa.schema([("day", pa.int32()), ("old", pa.string()), ("n", pa.int64())])
     table = Table.create(str(tmp_path / "t"), schema=schema, partition_columns=["day"])
     for n in range(4):
-        table.append(pa.table({"day": [n % 2] * 2, "old": ["Read timeout"] * 2, "n": [9 - n, n]}, schema=schema))
+        table.append(
+            pa.table(
+                {"day": [n % 2] * 2, "old": ["Read timeout"] * 2, "n": [9 - n, n]}, schema=schema
+            )
+        )
     stale, beside = Table.open(table.path), Table.open(table.path)
     table.alter.rename_column("day", "date")
     table.alter.rename_column("old", "message")
-    table.update_metadata(options={"merge.clusterBy": "n", "indexing.defaultSearchFields": "message"})
+    table.update_metadata(
+        options={"merge.clusterBy": "n", "indexing.defaultSearchFields": "message"}
+    )
     with pytest.raises(InvalidInputError, match="day"):
         beside.merge(where="day = 0")
     assert beside.merge(where="date = 0", dry_run=True).merged_files == 2
     assert beside.merge(where="date = 0").merged_files == 2
     merged = Table.open(table.path).files(where="date = 0").column("path").to_pylist()
     assert len(merged) == 1
-    assert Table.open(table.path).scan(where="date = 0").read_all().column("n").to_pylist() == [0, 2, 7, 9]
+    assert Table.open(table.path).scan(where="date = 0").read_all().column("n").to_pylist() == [
+        0,
+        2,
+        7,
+        9,
+    ]
     with pytest.raises(InvalidInputError, match="old"):
         stale.reindex({"old": "text"})
     assert stale.reindex({"message": "text"}, dry_run=True).splits_left == 3

@@ -1,4 +1,6 @@
-"""A handle belongs to one table: if another one takes its place at the same path, nothing is written into that one."""
+"""A handle belongs to one table: if another one takes its place at the same path, nothing is
+written into that one.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,11 @@ def content(root: Path) -> tuple[int, list[str], dict[str, str] | None]:
     """What a new process sees of the other table."""
     table = Table.open(str(root))
     assert table.verify(full=True).status == "healthy"
-    return table.version, sorted(table.scan().read_all().column("name").to_pylist()), table.metadata.configuration
+    return (
+        table.version,
+        sorted(table.scan().read_all().column("name").to_pylist()),
+        table.metadata.configuration,
+    )
 
 
 VERBS: dict[str, Callable[[Table], object]] = {
@@ -71,7 +77,9 @@ VERBS: dict[str, Callable[[Table], object]] = {
 
 @pytest.mark.parametrize("appends", [1, 2, 5], ids=["fewer", "as many", "more"])
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_handle_of_a_table_that_was_created_again_is_refused(tmp_path: Path, verb: str, appends: int) -> None:
+def test_a_handle_of_a_table_that_was_created_again_is_refused(
+    tmp_path: Path, verb: str, appends: int
+) -> None:
     root = tmp_path / "t"
     old = table_of(root, appends=2, partitioned=verb == "drop")
     new = recreated(root, appends=appends)
@@ -108,8 +116,12 @@ class Sleeper(StoreWrapper):
         return self.inner.put_if_absent(path, data)
 
 
-@pytest.mark.parametrize("appends", [0, 1, 2, 3, 12], ids=["empty", "fewer", "as many", "one more", "checkpointed"])
-def test_a_writer_that_wakes_in_another_table_leaves_it_as_it_is(tmp_path: Path, appends: int) -> None:
+@pytest.mark.parametrize(
+    "appends", [0, 1, 2, 3, 12], ids=["empty", "fewer", "as many", "one more", "checkpointed"]
+)
+def test_a_writer_that_wakes_in_another_table_leaves_it_as_it_is(
+    tmp_path: Path, appends: int
+) -> None:
     root = tmp_path / "t"
     table = table_of(root, appends=2)
     log = TransactionLog(
@@ -137,8 +149,12 @@ class Dozer(Sleeper):
 
 
 @pytest.mark.parametrize("appends", [0, 1, 2, 3, 4, 12])
-def test_a_version_of_another_table_is_not_taken_back_for_ones_own(tmp_path: Path, appends: int) -> None:
-    """The number that a writer created is the newest of the new table as well: it is another's version."""
+def test_a_version_of_another_table_is_not_taken_back_for_ones_own(
+    tmp_path: Path, appends: int
+) -> None:
+    """The number that a writer created is the newest of the new table as well: it is another's
+    version.
+    """
     root = tmp_path / "t"
     table = table_of(root, appends=2)
     log = TransactionLog(
@@ -154,7 +170,9 @@ def test_a_version_of_another_table_is_not_taken_back_for_ones_own(tmp_path: Pat
 
 
 @pytest.mark.parametrize("appends", [0, 1, 12])
-def test_whoever_creates_a_table_does_not_take_back_the_first_version_of_another(tmp_path: Path, appends: int) -> None:
+def test_whoever_creates_a_table_does_not_take_back_the_first_version_of_another(
+    tmp_path: Path, appends: int
+) -> None:
     root = tmp_path / "t"
     before = table_of(tmp_path / "like")
     log = TransactionLog(
@@ -196,7 +214,8 @@ def test_a_log_that_was_replaced_by_an_older_one_is_told(tmp_path: Path) -> None
 
 
 def continued_otherwise(root: Path, version: int) -> str:
-    """As if the log was put back to the version before and somebody else went on: another file of the same length.
+    """As if the log was put back to the version before and somebody else went on: another file of
+    the same length.
 
     Returns the split that it adds.
     """
@@ -219,8 +238,12 @@ PLAIN = {"transaction.compression.enabled": "false"}
 
 @pytest.mark.parametrize("listed", [True, False], ids=["that was listed", "that was committed"])
 @pytest.mark.parametrize("verb", ["append", "overwrite", "replace", "update_metadata"])
-def test_a_log_that_others_continued_from_an_older_one_is_told(tmp_path: Path, verb: str, *, listed: bool) -> None:
-    """The version that the handle shows is not the one that has its number now, though the two files are as long."""
+def test_a_log_that_others_continued_from_an_older_one_is_told(
+    tmp_path: Path, verb: str, *, listed: bool
+) -> None:
+    """The version that the handle shows is not the one that has its number now, though the two
+    files are as long.
+    """
     root = tmp_path / "t"
     table_of(root, appends=2)
     old = Table.open(str(root), options=PLAIN)
@@ -236,7 +259,9 @@ def test_a_log_that_others_continued_from_an_older_one_is_told(tmp_path: Path, v
     assert new.verify(full=True).status == "healthy"
 
 
-def test_what_this_process_committed_is_not_shown_where_others_continued_an_older_log(tmp_path: Path) -> None:
+def test_what_this_process_committed_is_not_shown_where_others_continued_an_older_log(
+    tmp_path: Path,
+) -> None:
     root = tmp_path / "t"
     table_of(root, appends=2)
     old = Table.open(str(root), options=PLAIN)
@@ -284,13 +309,19 @@ def test_a_table_without_an_id_is_taken_for_what_it_was(tmp_path: Path) -> None:
 
 
 def test_restoring_keeps_the_id(tmp_path: Path) -> None:
-    """A version of another engine may have another id; bringing its content back does not make another table of it."""
+    """A version of another engine may have another id; bringing its content back does not make
+    another table of it.
+    """
     table = table_of(tmp_path, appends=1)
     store = LocalStore(tmp_path)
     other = MetadataAction(
-        id="another", schema_string=table.metadata.schema_string, configuration=table.metadata.configuration
+        id="another",
+        schema_string=table.metadata.schema_string,
+        configuration=table.metadata.configuration,
     )
-    store.put(version_path(2), version_file.encode([CommitInfo(timestamp=1_900_000_000_000), other]))
+    store.put(
+        version_path(2), version_file.encode([CommitInfo(timestamp=1_900_000_000_000), other])
+    )
     reopened = Table.open(str(tmp_path))
     reopened.append(rows([50]))
     reopened.restore(version=1)
@@ -302,7 +333,9 @@ def test_restoring_keeps_the_id(tmp_path: Path) -> None:
 def test_a_table_that_is_made_anew_within_a_second_is_not_taken_for_the_old_one(
     place: str, request: pytest.FixtureRequest
 ) -> None:
-    """Object stores tell times in seconds, and files of the log often have the same size: their tags tell them apart."""
+    """Object stores tell times in seconds, and files of the log often have the same size: their
+    tags tell them apart.
+    """
     found: StorePlace = request.getfixturevalue(place)
     store = open_store(StoreSpec.from_url(found.url, config.resolve(options=found.options)))
     seen = set()

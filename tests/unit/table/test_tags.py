@@ -10,7 +10,12 @@ import pytest
 
 from indextables import Table
 from indextables.commands import sql
-from indextables.errors import InvalidInputError, RefusedError, UnsupportedError, VersionNotFoundError
+from indextables.errors import (
+    InvalidInputError,
+    RefusedError,
+    UnsupportedError,
+    VersionNotFoundError,
+)
 from indextables.model import protocol as protocols
 from indextables.table.description import describe_table
 from tests.support.rows import ids, rows, table_of
@@ -31,7 +36,9 @@ def at(table: Table, name: str) -> list[int]:
 
 def clean(table: Table) -> None:
     """Everything that deletes files."""
-    free = Table.open(table.path, options={k: v for k, v in NOW.items() if k.startswith(("purge", "state"))})
+    free = Table.open(
+        table.path, options={k: v for k, v in NOW.items() if k.startswith(("purge", "state"))}
+    )
     free.truncate_time_travel()
     free.purge(older_than_hours=0, log_retention_hours=0)
     free.checkpoint()
@@ -57,7 +64,10 @@ def test_no_clean_up_touches_it(tmp_path: Path, mode: str, checkpointed: bool) -
     assert table.refresh().tags() == {"release-7": 3}
     assert Table.open(table.path).verify(full=True).healthy
     assert Table.open(table.path, version="release-7").search("message:n7").num_rows == 1
-    readable = {row["version"]: (row["is_readable"], row["tags"]) for row in table.refresh().history().to_pylist()}
+    readable = {
+        row["version"]: (row["is_readable"], row["tags"])
+        for row in table.refresh().history().to_pylist()
+    }
     assert readable.get(3, (True, "release-7")) == (True, "release-7")
     restored = table.refresh()
     restored.restore(version="release-7")
@@ -125,7 +135,9 @@ def test_a_version_that_was_purged_cannot_be_tagged(tmp_path: Path) -> None:
     assert free.tags() == {}
 
 
-def test_releases_that_do_not_know_tags_do_not_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_releases_that_do_not_know_tags_do_not_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = table_of(tmp_path / "t", appends=1)
     table.tag("kept")
     assert protocols.TAGS in (table.protocol.writer_features or ())
@@ -160,7 +172,10 @@ def test_statements_and_descriptions(tmp_path: Path) -> None:
     assert row == {"table_path": table.path, "tag": "release-1", "tagged_version": 1, "version": 3}
     sql(f"TAG INDEXTABLES {where} AS 'release 2'")
     assert Table.open(table.path).tags() == {"release-1": 1, "release 2": 3}
-    told = {row["version"]: row["tags"] for row in sql(f"DESCRIBE INDEXTABLES HISTORY {where}").to_pylist()}
+    told = {
+        row["version"]: row["tags"]
+        for row in sql(f"DESCRIBE INDEXTABLES HISTORY {where}").to_pylist()
+    }
     assert told == {4: None, 3: "release 2", 2: None, 1: "release-1", 0: None}
     assert describe_table(Table.open(table.path)).tags == (
         {"tag": "release-1", "version": 1},

@@ -1,4 +1,6 @@
-"""A table whose metadata carries a value of a setting that cannot be read opens, warns, and can be mended."""
+"""A table whose metadata carries a value of a setting that cannot be read opens, warns, and can be
+mended.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +24,21 @@ BAD = {
 
 
 @pytest.mark.parametrize("key", BAD)
-def test_it_opens_warns_and_is_mended(tmp_path: Path, key: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_it_opens_warns_and_is_mended(
+    tmp_path: Path, key: str, caplog: pytest.LogCaptureFixture
+) -> None:
     path = str(tmp_path / "t")
     table = table_of(path, appends=2)
-    metadata = replace(table.metadata, configuration={**(table.metadata.configuration or {}), key: BAD[key]})
+    metadata = replace(
+        table.metadata, configuration={**(table.metadata.configuration or {}), key: BAD[key]}
+    )
     Path(path, version_path(3)).write_bytes(version_file.encode([metadata]))
     with caplog.at_level(logging.WARNING):
         opened = Table.open(path)
         assert ids(opened) == list(range(20))
-    (line,) = [r.getMessage() for r in caplog.records if "cannot be read and is ignored" in r.getMessage()]
+    (line,) = [
+        r.getMessage() for r in caplog.records if "cannot be read and is ignored" in r.getMessage()
+    ]
     assert BAD[key] in line
     assert f"UNSET TBLPROPERTIES ('{key}')" in line
     assert opened.append(rows([100])) == 4

@@ -28,7 +28,9 @@ def test_one_call_writes_a_table_that_is_searched_by_words(tmp_path: Path) -> No
     assert indextables.open_table(str(tmp_path / "t")).count() == 2
 
 
-@pytest.mark.parametrize("make", [pa.Table.from_pylist, pd.DataFrame, pl.DataFrame], ids=["arrow", "pandas", "polars"])
+@pytest.mark.parametrize(
+    "make", [pa.Table.from_pylist, pd.DataFrame, pl.DataFrame], ids=["arrow", "pandas", "polars"]
+)
 def test_frames_of_every_library_are_written(tmp_path: Path, make: object) -> None:
     assert callable(make)
     table = write_table(str(tmp_path / "t"), make(ROWS), text=["message"])
@@ -51,7 +53,9 @@ def test_modes_decide_what_happens_to_a_table_that_exists(tmp_path: Path) -> Non
     assert write_table(path, ROWS, mode="ignore").count() == 1
     with pytest.raises(TableExistsError, match="exists already"):
         write_table(path, ROWS, mode="error")
-    with pytest.raises(InvalidInputError, match="mode must be one of append, overwrite, error, ignore"):
+    with pytest.raises(
+        InvalidInputError, match="mode must be one of append, overwrite, error, ignore"
+    ):
         write_table(path, ROWS, mode="replace")  # type: ignore[arg-type]
     assert Table.open(path).count() == 1
 
@@ -76,12 +80,16 @@ def test_arguments_that_do_not_fit_an_existing_table_are_refused(tmp_path: Path)
 
 def test_a_new_table_with_wrong_arguments_is_not_created(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
-    with pytest.raises(InvalidInputError, match="text names 'mesage', which is not a column") as refused:
+    with pytest.raises(
+        InvalidInputError, match="text names 'mesage', which is not a column"
+    ) as refused:
         write_table(path, ROWS, text=["mesage"])
     assert "Did you mean 'message'?" in str(refused.value)
     with pytest.raises(InvalidInputError, match="a list of names"):
         write_table(path, ROWS, text="message")
-    with pytest.raises(InvalidInputError, match=r"but the option indexing\.typemap\.message is 'string'"):
+    with pytest.raises(
+        InvalidInputError, match=r"but the option indexing\.typemap\.message is 'string'"
+    ):
         write_table(path, ROWS, text=["message"], options={"indexing.typemap.message": "string"})
     assert not Path(path).exists()
 
@@ -89,7 +97,10 @@ def test_a_new_table_with_wrong_arguments_is_not_created(tmp_path: Path) -> None
 def test_a_column_of_prose_without_an_index_of_words_is_named_in_the_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    prose = [{"id": f"{n:050}", "body": f"sentence {n} " + "of many words " * 5, "level": "INFO"} for n in range(20)]
+    prose = [
+        {"id": f"{n:050}", "body": f"sentence {n} " + "of many words " * 5, "level": "INFO"}
+        for n in range(20)
+    ]
     with caplog.at_level(logging.WARNING, "indextables"):
         table = write_table(str(tmp_path / "a"), prose)
     assert [r.message for r in caplog.records] == [

@@ -55,12 +55,18 @@ def test_the_kth_call_fails_and_no_other(inner: Store, verb: str) -> None:
         ("delete", ["a", "b", "c"], ["b", "c"]),
     ],
 )
-def test_before_or_after_taking_effect(inner: Store, verb: str, before: list[str], after: list[str]) -> None:
+def test_before_or_after_taking_effect(
+    inner: Store, verb: str, before: list[str], after: list[str]
+) -> None:
     with pytest.raises(UnavailableError):
         VERBS[verb](FaultyStore(inner, [Fault(verb)]))
     assert content(inner) == before
     with pytest.raises(ThrottledError):
-        VERBS[verb](FaultyStore(inner, [Fault(verb, effect=Effect.FAIL_AFTER, error=lambda: ThrottledError("slow"))]))
+        VERBS[verb](
+            FaultyStore(
+                inner, [Fault(verb, effect=Effect.FAIL_AFTER, error=lambda: ThrottledError("slow"))]
+            )
+        )
     assert content(inner) == after
 
 
@@ -73,7 +79,9 @@ def test_before_or_after_taking_effect(inner: Store, verb: str, before: list[str
         (Effect.CONFLICT, PutOutcome.EXISTS, False),
     ],
 )
-def test_answers_that_mislead(inner: Store, effect: Effect, answer: PutOutcome, written: bool) -> None:
+def test_answers_that_mislead(
+    inner: Store, effect: Effect, answer: PutOutcome, written: bool
+) -> None:
     store = FaultyStore(inner, [Fault("put_if_absent", effect=effect)])
     assert store.put_if_absent("new", b"1") is answer
     assert (inner.head("new") is not None) == written
@@ -84,7 +92,9 @@ def test_a_misleading_answer_is_for_put_if_absent_alone(inner: Store) -> None:
         FaultyStore(inner, [Fault("get", effect=Effect.LOST)]).get("a")
 
 
-@pytest.mark.parametrize(("effect", "shown"), [(Effect.FAIL_BEFORE, []), (Effect.FAIL_AFTER, ["a", "b"])])
+@pytest.mark.parametrize(
+    ("effect", "shown"), [(Effect.FAIL_BEFORE, []), (Effect.FAIL_AFTER, ["a", "b"])]
+)
 def test_a_listing_breaks_off(inner: Store, effect: Effect, shown: list[str]) -> None:
     seen = []
     with pytest.raises(UnavailableError):

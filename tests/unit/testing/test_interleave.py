@@ -1,4 +1,6 @@
-"""The explorer leaves out no schedule that differs: with and without its reduction the same ends are found."""
+"""The explorer leaves out no schedule that differs: with and without its reduction the same ends
+are found.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,11 @@ from tests.support import interleave
 from tests.support.interleave import Actor, Call, Content, commute
 
 PATHS = ("a/x", "a/y", "b")
-LISTINGS: tuple[Mapping[str, Any], ...] = ({"prefix": ""}, {"prefix": "a"}, {"prefix": "a", "start_after": "a/x"})
+LISTINGS: tuple[Mapping[str, Any], ...] = (
+    {"prefix": ""},
+    {"prefix": "a"},
+    {"prefix": "a", "start_after": "a/x"},
+)
 START = {"a/x": b"0", "b": b"0"}
 SEEDS = range(60)
 
@@ -56,7 +62,9 @@ def programs(seed: int) -> dict[str, Actor]:
 def differing(faults: int = 1) -> Iterator[int]:
     """The programs of which the reduction loses an end, or finds one that is none."""
     for seed in SEEDS:
-        (reduced, _), (every, _) = (ends(programs(seed), START, faults=faults, every_order=o) for o in (False, True))
+        (reduced, _), (every, _) = (
+            ends(programs(seed), START, faults=faults, every_order=o) for o in (False, True)
+        )
         if reduced != every:
             yield seed
 
@@ -94,7 +102,13 @@ def test_stories_with_one_result_are_one() -> None:
 CLASHES = [
     *(("list", change) for change in ("create", "put", "delete")),
     *((look, change) for look in ("get", "head") for change in ("create", "put", "delete")),
-    *(("create", "create"), ("create", "put"), ("create", "delete"), ("put", "put"), ("put", "delete")),
+    *(
+        ("create", "create"),
+        ("create", "put"),
+        ("create", "delete"),
+        ("put", "put"),
+        ("put", "delete"),
+    ),
 ]
 
 
@@ -109,6 +123,8 @@ def test_if_calls_that_clash_were_said_to_commute_ends_would_be_lost(
     assert next(differing(), None) is not None
 
 
-def test_if_choices_were_not_looked_at_again_ends_would_be_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_if_choices_were_not_looked_at_again_ends_would_be_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(interleave._Schedules, "look_again", lambda self: None)
     assert next(differing(), None) is not None

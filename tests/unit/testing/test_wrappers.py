@@ -45,7 +45,9 @@ def test_costs(memory_place: StorePlace, tmp_path: Path) -> None:
     assert store.costs.requests == {}
 
 
-def test_every_call_is_one_line_of_the_log(memory_place: StorePlace, caplog: pytest.LogCaptureFixture) -> None:
+def test_every_call_is_one_line_of_the_log(
+    memory_place: StorePlace, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level("DEBUG", logger="tests.support.faulty_store")
     store = LoggingStore(memory_place.open())
     store.put("a", b"precious")

@@ -1,4 +1,6 @@
-"""Every page of the explorer, asked over HTTP without a browser: what it shows, what it refuses, what it never does."""
+"""Every page of the explorer, asked over HTTP without a browser: what it shows, what it refuses,
+what it never does.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ HOSTILE = "</td></table><script>alert('x')</script><img src=x onerror=alert(1)> 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("warehouse")
-    logs = Table.create(str(root / "logs"), schema=SCHEMA, options={"indexing.typemap.message": "text"})
+    logs = Table.create(
+        str(root / "logs"), schema=SCHEMA, options={"indexing.typemap.message": "text"}
+    )
     for turn in range(2):
         rows = [
             {
@@ -97,7 +101,11 @@ def test_the_first_page_lists_the_tables_of_the_folder_and_below(client: TestCli
 
 def test_hits_are_marked_and_counted(client: TestClient) -> None:
     shown = search(client, q="number AND level:ERROR")
-    assert "<mark>number</mark>" in shown and "<mark>ERROR</mark>" in shown and "<mark>gateway</mark>" not in shown
+    assert (
+        "<mark>number</mark>" in shown
+        and "<mark>ERROR</mark>" in shown
+        and "<mark>gateway</mark>" not in shown
+    )
     assert "Hits 1 to 18" in words(shown)
     assert words(search(client, part="count", q="number AND level:ERROR")) == "of 18"
     assert "No row matches" in words(search(client, q="absent"))
@@ -105,7 +113,9 @@ def test_hits_are_marked_and_counted(client: TestClient) -> None:
 
 def test_without_scripts_everything_is_in_the_page(client: TestClient) -> None:
     shown = search(client, q="gateway", panels="1")
-    assert "Hits 1 to 50 of 60" in words(shown) and "data-brush" in shown and 'class="facets"' in shown
+    assert (
+        "Hits 1 to 50 of 60" in words(shown) and "data-brush" in shown and 'class="facets"' in shown
+    )
 
 
 def test_pages_follow_each_other_without_a_hit_lost(client: TestClient) -> None:
@@ -122,15 +132,23 @@ def test_hits_are_ordered_as_asked(client: TestClient) -> None:
     moments = re.findall(r"2026-11-0\d \d\d:00:00", search(client))
     assert moments == sorted(moments, reverse=True) and moments[0] == "2026-11-03 11:00:00"
     by_status = search(client, sort="status desc", n="25", c="status")
-    assert re.findall(r'<td class="number narrow">(\d+)</td>', by_status) == ["500"] * 20 + ["200"] * 5
+    assert (
+        re.findall(r'<td class="number narrow">(\d+)</td>', by_status) == ["500"] * 20 + ["200"] * 5
+    )
 
 
 def test_columns_can_be_chosen_and_records_shown(client: TestClient) -> None:
     shown = search(client, q="number", c="level")
-    assert "payload" not in re.findall(r"<th [^>]*>.*?</th>", shown)[0] and len(re.findall("<th ", shown)) == 1
+    assert (
+        "payload" not in re.findall(r"<th [^>]*>.*?</th>", shown)[0]
+        and len(re.findall("<th ", shown)) == 1
+    )
     choices: dict[str, Any] = {"as": "records"}
     records = search(client, q="number", **choices)
-    assert '<ol class="records">' in records and "&quot;user&quot;: &quot;&lt;b&gt;u&lt;/b&gt;&quot;" in records
+    assert (
+        '<ol class="records">' in records
+        and "&quot;user&quot;: &quot;&lt;b&gt;u&lt;/b&gt;&quot;" in records
+    )
 
 
 def test_facets_count_values_and_lead_to_filters(client: TestClient) -> None:
@@ -139,9 +157,15 @@ def test_facets_count_values_and_lead_to_filters(client: TestClient) -> None:
         ("INFO", "40"),
         ("ERROR", "20"),
     ]
-    link = next(unescape(a) for a in re.findall(r'href="([^"]*)"', facets) if "ERROR" in a and "NOT" not in a)
+    link = next(
+        unescape(a)
+        for a in re.findall(r'href="([^"]*)"', facets)
+        if "ERROR" in a and "NOT" not in a
+    )
     assert "Hits 1 to 20" in words(page(client, f"t/logs/{link}"))
-    without = next(unescape(a) for a in re.findall(r'href="([^"]*)"', facets) if "NOT" in a and "ERROR" in a)
+    without = next(
+        unescape(a) for a in re.findall(r'href="([^"]*)"', facets) if "NOT" in a and "ERROR" in a
+    )
     assert "Hits 1 to 40" in words(page(client, f"t/logs/{without}"))
 
 
@@ -151,12 +175,18 @@ def test_the_histogram_adds_up_and_zooms(client: TestClient) -> None:
     assert sum(counts) == 60 and len(counts) > 10
     link = unescape(re.findall(r'<a href="([^"]*)"', drawn)[0])
     assert f"Hits 1 to {counts[0]}" in words(page(client, f"t/logs/{link}"))
-    assert words(search(client, part="count", since="2026-11-02", until="2026-11-02T06:00:00Z")) == "of 6"
+    assert (
+        words(search(client, part="count", since="2026-11-02", until="2026-11-02T06:00:00Z"))
+        == "of 6"
+    )
 
 
 def test_older_versions_are_shown_as_they_were(client: TestClient) -> None:
     shown = search(client, v="1")
-    assert "This is version 1, not the newest" in words(shown) and words(search(client, part="count", v="1")) == "of 30"
+    assert (
+        "This is version 1, not the newest" in words(shown)
+        and words(search(client, part="count", v="1")) == "of 30"
+    )
     assert "VersionNotFound" not in search(client, 404, v="99")
 
 
@@ -182,21 +212,46 @@ def test_an_error_stands_beside_the_box_that_keeps_what_was_asked(
 
 
 def test_the_place_of_an_error_is_marked(client: TestClient) -> None:
-    assert '<pre>status:<mark class="here">[</mark>1 TO 2</pre>' in search(client, 400, q="status:[1 TO 2")
-    assert re.search(r'<pre><mark class="here">n</mark>ope:x</pre>', search(client, 400, q="nope:x"))
-    assert re.search(r'<pre>a AND <mark class="here">\)</mark></pre>', search(client, 400, q="a AND )"))
+    assert '<pre>status:<mark class="here">[</mark>1 TO 2</pre>' in search(
+        client, 400, q="status:[1 TO 2"
+    )
+    assert re.search(
+        r'<pre><mark class="here">n</mark>ope:x</pre>', search(client, 400, q="nope:x")
+    )
+    assert re.search(
+        r'<pre>a AND <mark class="here">\)</mark></pre>', search(client, 400, q="a AND )")
+    )
 
 
 @pytest.mark.parametrize(
-    "choices", [{"n": "x"}, {"n": "100000"}, {"from": "-1"}, {"from": "99999"}, {"as": "film"}, {"v": "x"}]
+    "choices",
+    [{"n": "x"}, {"n": "100000"}, {"from": "-1"}, {"from": "99999"}, {"as": "film"}, {"v": "x"}],
 )
-def test_numbers_that_make_no_sense_are_refused(client: TestClient, choices: dict[str, str]) -> None:
+def test_numbers_that_make_no_sense_are_refused(
+    client: TestClient, choices: dict[str, str]
+) -> None:
     assert 'role="alert"' in search(client, 400, **choices)
 
 
 def test_whatever_is_asked_is_answered_or_refused(client: TestClient) -> None:
     chance = random.Random(1)
-    keys = ("q", "where", "f", "since", "until", "time", "sort", "c", "as", "n", "from", "v", "format", "start", "plan")
+    keys = (
+        "q",
+        "where",
+        "f",
+        "since",
+        "until",
+        "time",
+        "sort",
+        "c",
+        "as",
+        "n",
+        "from",
+        "v",
+        "format",
+        "start",
+        "plan",
+    )
     values = (
         "",
         "*",
@@ -215,9 +270,21 @@ def test_whatever_is_asked_is_answered_or_refused(client: TestClient) -> None:
     )
     for _ in range(150):
         part = chance.choice(
-            ("search", "count", "facets", "histogram", "cost", "live", "completions", "export", "files")
+            (
+                "search",
+                "count",
+                "facets",
+                "histogram",
+                "cost",
+                "live",
+                "completions",
+                "export",
+                "files",
+            )
         )
-        choices: Any = [(chance.choice(keys), chance.choice(values)) for _ in range(chance.randrange(4))]
+        choices: Any = [
+            (chance.choice(keys), chance.choice(values)) for _ in range(chance.randrange(4))
+        ]
         answer = client.get(f"/{TOKEN}/t/logs/{part}", params=choices)
         assert answer.status_code in (200, 400, 404), (part, choices, answer.text)
 
@@ -230,17 +297,25 @@ def test_a_query_is_counted_while_it_is_typed(client: TestClient) -> None:
 
 def test_columns_and_values_are_completed(client: TestClient) -> None:
     def offered(text: str) -> list[str]:
-        return [word for word, _ in json.loads(search(client, part="completions", q=text))["completions"]]
+        return [
+            word
+            for word, _ in json.loads(search(client, part="completions", q=text))["completions"]
+        ]
 
     assert offered("timeout AND le") == ["level:"] and offered("zzz") == []
-    assert offered("(level:E") == ['level:"ERROR"'] and set(offered("level:")) == {'level:"INFO"', 'level:"ERROR"'}
+    assert offered("(level:E") == ['level:"ERROR"'] and set(offered("level:")) == {
+        'level:"INFO"',
+        'level:"ERROR"',
+    }
     assert offered("message:gat") == []  # words of texts are not counted for it
 
 
 @pytest.fixture
 def hosts(tmp_path: Path) -> Iterator[TestClient]:
     """A client of an explorer over a table with a column of very many values."""
-    table = Table.create(str(tmp_path / "hosts"), schema=pa.schema([("n", pa.int64()), ("host", pa.string())]))
+    table = Table.create(
+        str(tmp_path / "hosts"), schema=pa.schema([("n", pa.int64()), ("host", pa.string())])
+    )
     rows = [{"n": n, "host": f"Web-{n % 4_000:04}.example"} for n in range(6_000)]
     table.append(rows)
     limits = Limits()
@@ -252,10 +327,19 @@ def hosts(tmp_path: Path) -> Iterator[TestClient]:
 
 def test_a_column_with_many_values_is_counted_when_it_is_opened(hosts: TestClient) -> None:
     facets = hosts.get(f"/{TOKEN}/t/hosts/facets", params={"where": "n >= 3900"}).text
-    address = next(unescape(a) for a in re.findall(r'data-open-load="([^"]*)"', facets) if "host" in a)
+    address = next(
+        unescape(a) for a in re.findall(r'data-open-load="([^"]*)"', facets) if "host" in a
+    )
     values = hosts.get(f"/{TOKEN}/t/hosts/{address}").text
-    assert re.findall(r'class="value">([^<]+)</span><span class="n">(\d+)<', values)[0] == ("Web-0000.example", "1")
-    link = next(unescape(a) for a in re.findall(r'href="([^"]*)"', values) if "Web-0000" in a and "NOT" not in a)
+    assert re.findall(r'class="value">([^<]+)</span><span class="n">(\d+)<', values)[0] == (
+        "Web-0000.example",
+        "1",
+    )
+    link = next(
+        unescape(a)
+        for a in re.findall(r'href="([^"]*)"', values)
+        if "Web-0000" in a and "NOT" not in a
+    )
     assert "Hits 1 to 1 " in words(hosts.get(f"/{TOKEN}/t/hosts/{link}").text)
     refused = hosts.get(f"/{TOKEN}/t/hosts/facet", params={"facet": "nope"})
     assert refused.status_code == 400 and "Columns of whole values: n, host" in words(refused.text)
@@ -286,17 +370,25 @@ def test_a_search_without_hits_shows_no_number_of_them(client: TestClient) -> No
         ({"q": "status:abc"}, "Column 'status': 'abc' is not a number at position 7."),
     ],
 )
-def test_an_error_is_shown_to_its_end(client: TestClient, choices: dict[str, Any], said: str) -> None:
+def test_an_error_is_shown_to_its_end(
+    client: TestClient, choices: dict[str, Any], said: str
+) -> None:
     assert said in words(search(client, 400, **choices))
     message = json.loads(search(client, part="live", **choices))["message"]
     assert said in message and len(message) > len(said) + 5  # the way out comes behind it
 
 
 def test_every_hit_is_exported(client: TestClient) -> None:
-    choices: dict[str, Any] = {"q": "number", "where": "status = 500", "c": ["ts", "status", "payload"]}
+    choices: dict[str, Any] = {
+        "q": "number",
+        "where": "status = 500",
+        "c": ["ts", "status", "payload"],
+    }
     lines = search(client, part="export", format="jsonl", **choices).splitlines()
     assert len(lines) == 18 and json.loads(lines[0])["payload"] == {"user": "<b>u</b>"}
-    rows = pacsv.read_csv(io.BytesIO(search(client, part="export", format="csv", **choices).encode()))
+    rows = pacsv.read_csv(
+        io.BytesIO(search(client, part="export", format="csv", **choices).encode())
+    )
     assert rows.num_rows == 18 and rows.column_names == ["ts", "status", "payload"]
     answer = client.get(f"/{TOKEN}/t/logs/export", params={"format": "parquet", **choices})
     table = pq.read_table(io.BytesIO(answer.content))
@@ -338,7 +430,17 @@ def test_pages_on_the_table(client: TestClient, address: str, said: tuple[str, .
     assert [text for text in said if text not in shown] == []
 
 
-PAGES = ("", "search?q=gateway", "search?as=records", "schema", "partitions", "files", "history", "upkeep", "report")
+PAGES = (
+    "",
+    "search?q=gateway",
+    "search?as=records",
+    "schema",
+    "partitions",
+    "files",
+    "history",
+    "upkeep",
+    "report",
+)
 
 
 @pytest.mark.parametrize("name", ["logs", "eventful"])
@@ -351,25 +453,40 @@ def test_hostile_content_is_text(client: TestClient, name: str) -> None:
     for key in ("q", "where", "f", "since", "sort", "c", "v", "n", "time", "as"):
         answer = client.get(f"/{TOKEN}/t/{name}/search", params={key: evil})
         assert answer.status_code == 400 and "<script>alert" not in answer.text
-    assert TAG not in page(client, "t/eventful/schema") and TAG in words(page(client, "t/eventful/schema"))
+    assert TAG not in page(client, "t/eventful/schema") and TAG in words(
+        page(client, "t/eventful/schema")
+    )
 
 
 def test_nothing_is_changed_by_looking(client: TestClient, folder: Path) -> None:
     def state() -> dict[str, str]:
-        return {str(p): hashlib.sha256(p.read_bytes()).hexdigest() for p in folder.rglob("*") if p.is_file()}
+        return {
+            str(p): hashlib.sha256(p.read_bytes()).hexdigest()
+            for p in folder.rglob("*")
+            if p.is_file()
+        }
 
     before = state()
     for address in PAGES[1:]:
         page(client, f"t/logs/{address}")
-    for address in ("upkeep?plan=purge", "upkeep?plan=compact", "upkeep?verify=full", "export?format=csv"):
+    for address in (
+        "upkeep?plan=purge",
+        "upkeep?plan=compact",
+        "upkeep?verify=full",
+        "export?format=csv",
+    ):
         page(client, f"t/logs/{address}")
     assert state() == before
     for method in ("POST", "PUT", "DELETE", "PATCH"):
         assert client.request(method, f"/{TOKEN}/t/logs/search").status_code == 405
 
 
-@pytest.mark.parametrize("address", ["nothing", "t/logs", "t/logs/nothing", "t/logs/search/more", "assets/none.css"])
-def test_an_address_without_a_page_is_a_page_with_a_way_back(client: TestClient, address: str) -> None:
+@pytest.mark.parametrize(
+    "address", ["nothing", "t/logs", "t/logs/nothing", "t/logs/search/more", "assets/none.css"]
+)
+def test_an_address_without_a_page_is_a_page_with_a_way_back(
+    client: TestClient, address: str
+) -> None:
     answer = client.get(f"/{TOKEN}/{address}")
     assert answer.status_code == 404 and "There is nothing at" in answer.text
     back = re.search(r'<a href="([^"]*)">All tables', answer.text)
@@ -377,8 +494,17 @@ def test_an_address_without_a_page_is_a_page_with_a_way_back(client: TestClient,
     assert client.get(f"/{TOKEN}/{address}".rpartition("/")[0] + "/" + back[1]).status_code == 200
 
 
-def test_who_does_not_know_the_secret_or_comes_by_another_name_is_told_nothing(client: TestClient) -> None:
-    for address in ("/", "/t/logs/search", f"/{TOKEN[:-1]}/", f"/{TOKEN}x/t/logs/search", f"/{TOKEN}", "/%C3%A9/"):
+def test_who_does_not_know_the_secret_or_comes_by_another_name_is_told_nothing(
+    client: TestClient,
+) -> None:
+    for address in (
+        "/",
+        "/t/logs/search",
+        f"/{TOKEN[:-1]}/",
+        f"/{TOKEN}x/t/logs/search",
+        f"/{TOKEN}",
+        "/%C3%A9/",
+    ):
         answer = client.get(address)
         assert answer.status_code == 403 and "Forbidden" in answer.text, address
         assert "whole address that the server printed" in answer.text and "logs" not in answer.text
@@ -392,9 +518,18 @@ def test_pages_load_nothing_from_elsewhere_and_are_in_no_frame(client: TestClien
     for address in ("", *(f"t/logs/{a}" for a in PAGES[1:])):
         answer = client.get(f"/{TOKEN}/{address}")
         policy = answer.headers["content-security-policy"]
-        assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy and "unsafe-eval" not in policy
-        assert "script-src 'unsafe-inline'" not in policy and answer.headers["referrer-policy"] == "no-referrer"
-        assert (TOKEN not in answer.text and "style=" not in answer.text) or address.endswith("report")
+        assert (
+            "default-src 'none'" in policy
+            and "frame-ancestors 'none'" in policy
+            and "unsafe-eval" not in policy
+        )
+        assert (
+            "script-src 'unsafe-inline'" not in policy
+            and answer.headers["referrer-policy"] == "no-referrer"
+        )
+        assert (TOKEN not in answer.text and "style=" not in answer.text) or address.endswith(
+            "report"
+        )
         assert not re.search(r'(?:src|href)="(?:https?:)?//', answer.text)
     for name in ("explorer.css", "explorer.js", "icon.svg"):
         text = page(client, f"assets/{name}")
@@ -422,11 +557,15 @@ class StuckWarehouse(Warehouse):
 
 
 def test_a_slow_request_is_ended_and_stops_nobody(folder: Path) -> None:
-    """Slow requests that fill their threads do not keep hits from being shown, and are ended at their limit."""
+    """Slow requests that fill their threads do not keep hits from being shown, and are ended at
+    their limit.
+    """
     limits = Limits(quick=2, slow=1, seconds=1.0)
     warehouse = StuckWarehouse([str(folder)], max_staleness=0)
     answers: list[int] = []
-    with TestClient(application(Explorer(warehouse, limits), TOKEN), base_url="http://127.0.0.1") as client:
+    with TestClient(
+        application(Explorer(warehouse, limits), TOKEN), base_url="http://127.0.0.1"
+    ) as client:
 
         def ask() -> None:
             answers.append(client.get(f"/{TOKEN}/t/logs/facets").status_code)
@@ -465,15 +604,22 @@ def test_a_scan_is_ended_between_splits(folder: Path) -> None:
 
 @pytest.mark.parametrize("asked", ["q=same", "q=same&sort=n desc", "q=same&f=half:0"])
 def test_pages_behind_the_ten_thousandth_hit(tmp_path: Path, asked: str) -> None:
-    """Every hit once: those that are counted to, and those behind them; at one version, whatever is appended meanwhile."""
+    """Every hit once: those that are counted to, and those behind them; at one version, whatever is
+    appended meanwhile.
+    """
     schema = pa.schema([("n", pa.int64()), ("word", pa.string()), ("half", pa.int64())])
-    table = Table.create(str(tmp_path / "t"), schema=schema, options={"indexing.typemap.word": "text"})
+    table = Table.create(
+        str(tmp_path / "t"), schema=schema, options={"indexing.typemap.word": "text"}
+    )
     for turn in range(3):
         numbers = range(turn * 7_000, turn * 7_000 + 7_000)
-        table.append(pa.table({"n": numbers, "word": ["same"] * 7_000, "half": [n % 2 for n in numbers]}))
+        table.append(
+            pa.table({"n": numbers, "word": ["same"] * 7_000, "half": [n % 2 for n in numbers]})
+        )
     limits = Limits()
     client = TestClient(
-        application(Explorer(Warehouse([table.path], max_staleness=0), limits), TOKEN), base_url="http://127.0.0.1"
+        application(Explorer(Warehouse([table.path], max_staleness=0), limits), TOKEN),
+        base_url="http://127.0.0.1",
     )
     shown: list[int] = []
     link: str | None = f"search?{asked}&n=250&from=9750&c=n"

@@ -1,4 +1,6 @@
-"""The report page is one well-formed file that asks for nothing else, escapes every text, and shows the true figures."""
+"""The report page is one well-formed file that asks for nothing else, escapes every text, and shows
+the true figures.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ def test_it_has_a_chart_for_everything(html: str) -> None:
 
 def test_it_asks_for_nothing_from_elsewhere(html: str) -> None:
     without_names = html.replace("http://www.w3.org/2000/svg", "")
-    assert not re.search(r"https?:|//[a-z]|url\(|@import|<script|<link|<img|<iframe|\bsrc=|\bhref=", without_names)
+    assert not re.search(
+        r"https?:|//[a-z]|url\(|@import|<script|<link|<img|<iframe|\bsrc=|\bhref=", without_names
+    )
 
 
 def test_names_cannot_become_markup(html: str) -> None:
@@ -81,7 +85,10 @@ def test_the_timeline_lists_the_versions(html: str, table: Table) -> None:
 
 
 def test_the_cards_tell_the_true_figures(html: str, table: Table) -> None:
-    cards = {card.findtext("span"): card.findtext("b") for card in parsed(html).findall(".//div[@class='card']")}
+    cards = {
+        card.findtext("span"): card.findtext("b")
+        for card in parsed(html).findall(".//div[@class='card']")
+    }
     state = table.state()
     assert cards["rows"] == str(table.count()) and cards["splits"] == str(table.files().num_rows)
     assert cards["state at version"] == str(state.version) and cards["form"] == state.format
@@ -92,7 +99,10 @@ def test_a_given_query_is_the_one_that_is_costed(table: Table, tmp_path: Path) -
     out = write_report(table, tmp_path / "page.html", query="body:timeout AND hour:1")
     found = texts(parsed(out.read_text(encoding="utf-8")))
     assert "body:timeout AND hour:1" in found
-    assert f"{table.count(query='body:timeout AND hour:1')} rows matched. The query was given." in found
+    assert (
+        f"{table.count(query='body:timeout AND hour:1')} rows matched. The query was given."
+        in found
+    )
 
 
 def test_a_bad_query_is_an_error_and_no_page(table: Table, tmp_path: Path) -> None:
@@ -132,5 +142,10 @@ def test_a_damaged_table_has_a_page_that_says_what_is_wrong(tmp_path: Path) -> N
     victim = tmp_path / "table" / table.files().column("path")[0].as_py()
     victim.write_bytes(victim.read_bytes()[:-100])
     page = parsed(report_html(Table.open(table.path)))
-    assert "Timeline of versions" in charts(page) and "Bytes by column and component" not in charts(page)
-    assert any(text.startswith("The splits could not be read.") and victim.name in text for text in texts(page))
+    assert "Timeline of versions" in charts(page) and "Bytes by column and component" not in charts(
+        page
+    )
+    assert any(
+        text.startswith("The splits could not be read.") and victim.name in text
+        for text in texts(page)
+    )

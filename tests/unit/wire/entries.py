@@ -16,7 +16,9 @@ _MAPS = st.dictionaries(_TEXTS, _TEXTS, max_size=4).map(lambda d: list(d.items()
 
 def _values(field: pa.Field) -> st.SearchStrategy[Any]:
     if field.name == "partition_values":
-        return st.dictionaries(_TEXTS, st.none() | _TEXTS, max_size=3).map(lambda d: sorted(d.items(), key=_nulls_last))
+        return st.dictionaries(_TEXTS, st.none() | _TEXTS, max_size=3).map(
+            lambda d: sorted(d.items(), key=_nulls_last)
+        )
     if field.name == "unknown":
         return st.none() | st.just('{"later":1}')
     if field.name in ("data_change", "has_footer_offsets"):
@@ -29,7 +31,11 @@ def _values(field: pa.Field) -> st.SearchStrategy[Any]:
         return st.none() | st.lists(_TEXTS, max_size=4)
     if pa.types.is_int32(field.type):
         return st.none() | st.integers(-(2**31), 2**31 - 1)
-    return (_TEXTS if field.name == "path" else st.none() | _TEXTS) if pa.types.is_string(field.type) else _LONGS
+    return (
+        (_TEXTS if field.name == "path" else st.none() | _TEXTS)
+        if pa.types.is_string(field.type)
+        else _LONGS
+    )
 
 
 def _nulls_last(entry: tuple[str, str | None]) -> bool:
@@ -39,7 +45,11 @@ def _nulls_last(entry: tuple[str, str | None]) -> bool:
 @st.composite
 def file_lists(draw: st.DrawFn, max_size: int = 8) -> pa.Table:
     """Any file list, in as many chunks as it pleases."""
-    rows = draw(st.lists(st.fixed_dictionaries({f.name: _values(f) for f in FILE_SCHEMA}), max_size=max_size))
+    rows = draw(
+        st.lists(
+            st.fixed_dictionaries({f.name: _values(f) for f in FILE_SCHEMA}), max_size=max_size
+        )
+    )
     whole = pa.Table.from_pylist(rows, schema=FILE_SCHEMA)
     cut = draw(st.integers(0, whole.num_rows))
     return pa.concat_tables([whole.slice(0, cut), whole.slice(cut)])

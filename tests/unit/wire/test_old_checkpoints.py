@@ -1,4 +1,6 @@
-"""Checkpoints of the older kinds, and the pointer: every form is read, what is written comes back, damage is named."""
+"""Checkpoints of the older kinds, and the pointer: every form is read, what is written comes back,
+damage is named.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,13 @@ from indextables.wire.old_checkpoints import (
     encode_multi_part_manifest,
     encode_parquet_checkpoint,
 )
-from indextables.wire.state import AVRO_STATE, LastCheckpoint, UnusablePointer, decode_pointer, encode_pointer
+from indextables.wire.state import (
+    AVRO_STATE,
+    LastCheckpoint,
+    UnusablePointer,
+    decode_pointer,
+    encode_pointer,
+)
 from tests.support.old_checkpoints_of_others import METADATA, OTHERS
 from tests.unit.wire.entries import file_lists, plain_files
 
@@ -35,9 +43,18 @@ ADDS = tuple(AddAction(path=f"f{i}", size=i, partition_values={"day": None}) for
 ACTIONS = [*OTHERS, *ADDS]
 OBJECT: dict[str, Any] = {
     "protocol": {"minReaderVersion": 2, "minWriterVersion": 2},
-    "metaData": {"id": "t", "schemaString": "{}", "partitionColumns": ["date", "hour"], "configuration": None},
+    "metaData": {
+        "id": "t",
+        "schemaString": "{}",
+        "partitionColumns": ["date", "hour"],
+        "configuration": None,
+    },
     "add": [
-        {"path": "date=1/hour=10/split1.split", "partitionValues": {"date": "1", "hour": "10"}, "size": 1},
+        {
+            "path": "date=1/hour=10/split1.split",
+            "partitionValues": {"date": "1", "hour": "10"},
+            "size": 1,
+        },
         {"path": "date=1/hour=11/split2.split", "partitionValues": {}, "size": 2, "future": True},
     ],
 }
@@ -87,7 +104,9 @@ def test_the_manifest_of_a_multi_part_checkpoint() -> None:
     assert decode_checkpoint(data, path="c", version=20) == manifest
     for without in (["tableId"], ["checksums"], ["tableId", "checksums"]):
         older = {key: value for key, value in json.loads(data).items() if key not in without}
-        assert isinstance(decode_checkpoint(json.dumps(older).encode(), path="c", version=20), MultiPartManifest)
+        assert isinstance(
+            decode_checkpoint(json.dumps(older).encode(), path="c", version=20), MultiPartManifest
+        )
 
 
 @pytest.mark.parametrize(
@@ -110,7 +129,10 @@ def test_checkpoints_that_make_no_sense(content: Any) -> None:
 
 
 @settings(max_examples=200, deadline=None)
-@given(garbage=st.binary(max_size=200), prefix=st.sampled_from([b"", b"\x1f\x8b", b"\x01\x01\x1f\x8b", b'{"add":']))
+@given(
+    garbage=st.binary(max_size=200),
+    prefix=st.sampled_from([b"", b"\x1f\x8b", b"\x01\x01\x1f\x8b", b'{"add":']),
+)
 def test_garbage_is_a_bad_checkpoint(garbage: bytes, prefix: bytes) -> None:
     try:
         found = decode_checkpoint(prefix + garbage, path="c")
@@ -141,7 +163,13 @@ def test_the_parquet_codec_is_the_one_asked_for(compression: str) -> None:
 
 def test_a_parquet_checkpoint_with_the_columns_of_its_design_only() -> None:
     rows = [
-        {"path": "a", "partitionValues": [("d", "1")], "size": 3, "numRecords": 2, "actionType": "add"},
+        {
+            "path": "a",
+            "partitionValues": [("d", "1")],
+            "size": 3,
+            "numRecords": 2,
+            "actionType": "add",
+        },
         {
             "metadataId": "m",
             "schemaString": "{}",
@@ -171,7 +199,11 @@ def test_a_parquet_checkpoint_with_the_columns_of_its_design_only() -> None:
     ]
     (metadata,) = found.actions
     assert isinstance(metadata, MetadataAction)
-    assert (metadata.id, metadata.partition_columns, metadata.format.provider) == ("m", ("d",), "tantivy4spark")
+    assert (metadata.id, metadata.partition_columns, metadata.format.provider) == (
+        "m",
+        ("d",),
+        "tantivy4spark",
+    )
 
 
 def test_a_damaged_parquet_checkpoint_is_noticed() -> None:
@@ -185,7 +217,13 @@ def test_a_damaged_parquet_checkpoint_is_noticed() -> None:
 
 def test_the_pointer_comes_back_in_the_formats_words() -> None:
     pointer = LastCheckpoint(
-        version=42, size=2, size_in_bytes=9, num_files=2, created_time=5, format=AVRO_STATE, state_dir="state-v42"
+        version=42,
+        size=2,
+        size_in_bytes=9,
+        num_files=2,
+        created_time=5,
+        format=AVRO_STATE,
+        state_dir="state-v42",
     )
     assert json.loads(encode_pointer(pointer)) == {
         "version": 42,
@@ -208,7 +246,8 @@ def test_the_first_pointers_had_a_version_only() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"  \n", b"{", b"[]", b"{}", b'{"version":"x"}', b'{"version":-1}', b"\xff\xfe", b"null"]
+    "data",
+    [b"", b"  \n", b"{", b"[]", b"{}", b'{"version":"x"}', b'{"version":-1}', b"\xff\xfe", b"null"],
 )
 def test_a_pointer_that_cannot_be_used_says_why(data: bytes) -> None:
     found = decode_pointer(data)

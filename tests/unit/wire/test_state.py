@@ -17,7 +17,9 @@ from indextables.model.actions import MetadataAction, ProtocolAction, SkipAction
 from indextables.model.state import ManifestInfo, StateManifest, Tombstone
 from indextables.wire.state import SCHEMA, decode_state, encode_state
 
-METADATA = MetadataAction(id="t", schema_string='{"type":"struct","fields":[]}', partition_columns=("day",))
+METADATA = MetadataAction(
+    id="t", schema_string='{"type":"struct","fields":[]}', partition_columns=("day",)
+)
 STATE = StateManifest(
     state_version=42,
     num_files=3,
@@ -40,9 +42,15 @@ STATE = StateManifest(
     tombstones=(Tombstone("splits/gone.split", 17),),
     schema_registry={"z7TwwZ-tDWGD-uX5": "[]"},
     metadata=METADATA,
-    protocol=ProtocolAction(min_reader_version=4, min_writer_version=4, reader_features=("avroState",)),
+    protocol=ProtocolAction(
+        min_reader_version=4, min_writer_version=4, reader_features=("avroState",)
+    ),
     commit_timestamp=1_700_000_000_001,
-    skips=(SkipAction(path="a", skip_timestamp=1, reason="r", operation="merge", retry_after=9, skip_count=2),),
+    skips=(
+        SkipAction(
+            path="a", skip_timestamp=1, reason="r", operation="merge", retry_after=9, skip_count=2
+        ),
+    ),
     txns=(TxnAction(app_id="stream", version=7),),
     txn_ids=("x", "y"),
 )
@@ -98,7 +106,13 @@ def test_a_record_without_our_fields_takes_their_defaults() -> None:
     fastavro.writer(out, fastavro.parse_schema(older), [record], codec="deflate")
     state = decode_state(out.getvalue(), path="_manifest.avro")
     assert state.tombstones == (Tombstone("splits/gone.split", None),)
-    assert (state.protocol, state.commit_timestamp, state.skips, state.txns, state.txn_ids) == (None, None, (), (), ())
+    assert (state.protocol, state.commit_timestamp, state.skips, state.txns, state.txn_ids) == (
+        None,
+        None,
+        (),
+        (),
+        (),
+    )
     assert state.metadata == METADATA
 
 
@@ -122,7 +136,9 @@ def test_the_json_form() -> None:
     ],
 )
 def test_metadata_wrapped_bare_or_null(metadata: Any, found: str | None) -> None:
-    state = decode_state(json.dumps({**JSON_STATE, "metadata": metadata}).encode(), path="_manifest.json")
+    state = decode_state(
+        json.dumps({**JSON_STATE, "metadata": metadata}).encode(), path="_manifest.json"
+    )
     assert (state.metadata.id if state.metadata else None) == found
 
 

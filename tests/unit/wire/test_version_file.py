@@ -34,14 +34,26 @@ def test_the_three_forms_on_disk_are_told_apart() -> None:
         assert version_file.decode(data, path="v") == ACTIONS
 
 
-def test_names_on_disk_are_camel_case_required_fields_are_written_and_absent_ones_left_out() -> None:
-    line = version_file.encode_action(AddAction(path="a", size=1, num_records=2, has_footer_offsets=True))
-    required = {"path": "a", "partitionValues": {}, "size": 1, "modificationTime": 0, "dataChange": True}
+def test_names_on_disk_are_camel_case_required_fields_are_written_and_absent_ones_left_out() -> (
+    None
+):
+    line = version_file.encode_action(
+        AddAction(path="a", size=1, num_records=2, has_footer_offsets=True)
+    )
+    required = {
+        "path": "a",
+        "partitionValues": {},
+        "size": 1,
+        "modificationTime": 0,
+        "dataChange": True,
+    }
     assert json.loads(line) == {"add": {**required, "numRecords": 2, "hasFooterOffsets": True}}
     assert json.loads(version_file.encode_action(ProtocolAction())) == {
         "protocol": {"minReaderVersion": 1, "minWriterVersion": 1}
     }
-    assert json.loads(version_file.encode_action(MetadataAction(id="i", schema_string="s")))["metaData"] == {
+    assert json.loads(version_file.encode_action(MetadataAction(id="i", schema_string="s")))[
+        "metaData"
+    ] == {
         "id": "i",
         "format": {"provider": "indextables", "options": {}},
         "schemaString": "s",
@@ -66,14 +78,17 @@ def test_null_lists_and_maps_are_tolerated() -> None:
     assert isinstance(action, AddAction)
     assert not action.partition_values
     [meta] = version_file.decode(
-        b'{"metaData":{"id":"i","schemaString":"","partitionColumns":null,"configuration":null}}', path="v"
+        b'{"metaData":{"id":"i","schemaString":"","partitionColumns":null,"configuration":null}}',
+        path="v",
     )
     assert isinstance(meta, MetadataAction)
     assert not meta.partition_columns
 
 
 def test_statistics_that_another_writer_spelt_as_numbers_become_text() -> None:
-    [action] = version_file.decode(b'{"add":{"path":"a","size":1,"minValues":{"x":1,"y":null}}}', path="v")
+    [action] = version_file.decode(
+        b'{"add":{"path":"a","size":1,"minValues":{"x":1,"y":null}}}', path="v"
+    )
     assert isinstance(action, AddAction)
     assert action.min_values == {"x": "1"}
 
@@ -92,7 +107,18 @@ def test_statistics_that_another_writer_spelt_as_numbers_become_text() -> None:
         (b"[1]", "line 1"),
         (b'\xff\xfe{"add"', "line 1"),
     ],
-    ids=["nothing", "blank", "zipped", "cut gzip", "more", "cut line", "number", "no path", "a list", "not UTF-8"],
+    ids=[
+        "nothing",
+        "blank",
+        "zipped",
+        "cut gzip",
+        "more",
+        "cut line",
+        "number",
+        "no path",
+        "a list",
+        "not UTF-8",
+    ],
 )
 def test_what_is_broken_is_named(data: bytes, said: str) -> None:
     with pytest.raises(BadFileError, match=said) as caught:
@@ -135,9 +161,14 @@ def test_a_file_inflates_to_the_same_bytes_by_pieces(size: int) -> None:
         (lambda zipped: zipped[:40] + b"\x00\xff" + zipped[42:], "gzip"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_told_by_pieces_too(spoil: Callable[[bytes], bytes], why: str) -> None:
+def test_what_is_wrong_with_a_file_is_told_by_pieces_too(
+    spoil: Callable[[bytes], bytes], why: str
+) -> None:
     data = spoil(gzip.compress(b"".join(b"%d\n" % n for n in range(900_000))))
-    for read in (version_file.inflate, lambda data, path: list(version_file.inflate_pieces(data, path=path))):
+    for read in (
+        version_file.inflate,
+        lambda data, path: list(version_file.inflate_pieces(data, path=path)),
+    ):
         with pytest.raises(BadFileError, match=why):
             read(data, path="v")
 
@@ -176,7 +207,10 @@ def test_what_is_parsed_in_one_go_is_what_the_slow_way_makes_of_it(text: str) ->
 
 @pytest.mark.parametrize(
     "line",
-    [b'{"add":{"path":"a","size":1,"splitTags":[' + b'"ab",' * 8_000_000 + b'"ab"]}}', b'{"txn":{}} ' * 2_500_000],
+    [
+        b'{"add":{"path":"a","size":1,"splitTags":[' + b'"ab",' * 8_000_000 + b'"ab"]}}',
+        b'{"txn":{}} ' * 2_500_000,
+    ],
 )
 def test_few_bytes_do_not_become_millions_of_texts_in_fields_that_are_known(line: bytes) -> None:
     packed = version_file.deflate(b'{"commitInfo":{"txnId":"t"}}\n' + line + b"\n")

@@ -22,7 +22,13 @@ _LONGEST = 60
 
 
 def misfit(
-    name: str, where: str, value: Any, field: pa.Field, *, guessed: bool, error: Exception | None = None
+    name: str,
+    where: str,
+    value: Any,
+    field: pa.Field,
+    *,
+    guessed: bool,
+    error: Exception | None = None,
 ) -> InvalidInputError:
     """The error for a value.
 
@@ -34,7 +40,10 @@ def misfit(
         guessed: Whether the column's type was taken from the first rows of the file.
         error: Why the value does not fit, if that is not obvious.
     """
-    reason = f"Reason: {error}. " if isinstance(error, UnfitError) else ""
+    if isinstance(error, UnfitError):
+        reason = f"Reason: {error}. "
+    else:
+        reason = ""
     if guessed:
         hint = "The type was taken from the first rows; give it with `indextables create PATH --schema` before you append. "
     else:

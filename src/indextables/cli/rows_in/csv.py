@@ -64,7 +64,9 @@ def values(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     trimmed = pc.utf8_trim_whitespace(texts)
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         zoned = pc.match_substring_regex(trimmed, _WITH_ZONE)
-        whole = pc.if_else(pc.match_substring_regex(trimmed, f"^{DATE}$"), _with(trimmed, "T00:00:00"), trimmed)
+        whole = pc.if_else(
+            pc.match_substring_regex(trimmed, f"^{DATE}$"), _with(trimmed, "T00:00:00"), trimmed
+        )
         trimmed = pc.if_else(zoned, trimmed, _with(whole, "Z"))
     found = pc.cast(trimmed, kind)
     if pa.types.is_floating(kind):
@@ -82,7 +84,9 @@ def _check_floats(texts: pa.Array, found: pa.Array) -> None:
 
 def first_unfit(texts: pa.Array, kind: pa.DataType) -> int:
     """Return the position of the first text that does not fit."""
-    return bisect_left(range(1, len(texts)), True, key=lambda count: _fails(texts.slice(0, count), kind))
+    return bisect_left(
+        range(1, len(texts)), True, key=lambda count: _fails(texts.slice(0, count), kind)
+    )
 
 
 def _with(texts: pa.Array, end: str) -> pa.Array:
@@ -130,13 +134,17 @@ class CsvRows:
         self._types = {} if schema is None else {field.name.lower(): field.type for field in schema}
         batches = self._texts(source)
         first = next(batches, None)
-        self.schema = pa.schema([self._field(number, column, first) for number, column in enumerate(self._names)])
+        self.schema = pa.schema(
+            [self._field(number, column, first) for number, column in enumerate(self._names)]
+        )
         self._batches = batches if first is None else chain([first], batches)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         done = 0
         for batch in self._batches:
-            columns = [self._values(field, batch.column(i), done) for i, field in enumerate(self.schema)]
+            columns = [
+                self._values(field, batch.column(i), done) for i, field in enumerate(self.schema)
+            ]
             yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
             done += batch.num_rows
 
@@ -167,8 +175,12 @@ class CsvRows:
             yield from pa_csv.open_csv(
                 source,
                 # In one thread the rows are counted, and an error has the number of its row.
-                read_options=pa_csv.ReadOptions(block_size=_BLOCK_BYTES, column_names=self._names, use_threads=False),
-                parse_options=pa_csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
+                read_options=pa_csv.ReadOptions(
+                    block_size=_BLOCK_BYTES, column_names=self._names, use_threads=False
+                ),
+                parse_options=pa_csv.ParseOptions(
+                    delimiter=self._delimiter, newlines_in_values=True
+                ),
                 convert_options=pa_csv.ConvertOptions(
                     column_types=dict.fromkeys(self._names, pa.string()),
                     null_values=[""],
@@ -184,24 +196,33 @@ class CsvRows:
         field_counts = _RAGGED.search(message)
         if field_counts is not None:
             row, expected, fields = map(int, field_counts.groups())
-            return self._unreadable(self._where(row), f"it has {fields} fields, and the header {expected}")
+            return self._unreadable(
+                self._where(row), f"it has {fields} fields, and the header {expected}"
+            )
         column_error = _IN_COLUMN.search(message)
         if column_error is not None:
             if column_error[2]:
                 where = self._where(int(column_error[2]))
             else:
                 where = "somewhere"
-            return self._unreadable(where, f"the text of column {self._names[int(column_error[1])]!r} is not UTF-8")
+            return self._unreadable(
+                where, f"the text of column {self._names[int(column_error[1])]!r} is not UTF-8"
+            )
         return self._unreadable("after its header", " ".join(message.split()).rstrip("."))
 
     def _unreadable(self, where: str, why: str) -> InvalidInputError:
         message = f"{self._name}, {where} cannot be read: {why}."
-        return InvalidInputError(message, hint=f"Mend the file. {NOTHING_WRITTEN}", file=self._name, place=where)
+        return InvalidInputError(
+            message, hint=f"Mend the file. {NOTHING_WRITTEN}", file=self._name, place=where
+        )
 
     def _field(self, number: int, column: str, first: pa.RecordBatch | None) -> pa.Field:
         type_ = self._types.get(column.lower())
         if type_ is None:
-            type_ = pa.string() if first is None else infer_type(first.column(number))
+            if first is None:
+                type_ = pa.string()
+            else:
+                type_ = infer_type(first.column(number))
         return pa.field(column, type_)
 
     def _values(self, field: pa.Field, texts: pa.Array, before: int) -> pa.Array:
@@ -209,8 +230,13 @@ class CsvRows:
             return values(texts, field.type)
         except UNFIT:
             position = first_unfit(texts, field.type)
-            where, guessed = self._where(before + position + 1), field.name.lower() not in self._types
-            raise misfit(self._name, where, texts[position].as_py(), field, guessed=guessed) from None
+            where, guessed = (
+                self._where(before + position + 1),
+                field.name.lower() not in self._types,
+            )
+            raise misfit(
+                self._name, where, texts[position].as_py(), field, guessed=guessed
+            ) from None
 
     def _where(self, row: int) -> str:
         """Return the line on which a row starts, or its row number if the input cannot be read

@@ -33,7 +33,9 @@ def reading(place: str | Path) -> Iterator[None]:
         yield
     except FileNotFoundError:
         hint = "Check the path; - reads standard input."
-        raise NotFoundError(f"There is no file {str(place)!r}.", hint=hint, path=str(place)) from None
+        raise NotFoundError(
+            f"There is no file {str(place)!r}.", hint=hint, path=str(place)
+        ) from None
     except OSError as error:
         raise _failure("read", place, error) from error
 
@@ -45,7 +47,9 @@ def writing(place: Path) -> Iterator[None]:
         yield
     except FileNotFoundError:
         message = f"There is no folder {str(place.parent)!r} to write {place.name} to."
-        raise NotFoundError(message, hint="Make the folder first, or choose another.", path=str(place)) from None
+        raise NotFoundError(
+            message, hint="Make the folder first, or choose another.", path=str(place)
+        ) from None
     except OSError as error:
         raise _failure("written", place, error) from error
 
@@ -99,7 +103,9 @@ class RowFiles(Struct, frozen=True):
         return any(self._kind(place) == "text" for place in self.places)
 
     @contextmanager
-    def open(self, step: Callable[[int], None]) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
+    def open(
+        self, step: Callable[[int], None]
+    ) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
         """Return the columns of the first file and the rows of all files. `step` receives the
         number of rows read.
         """
@@ -142,7 +148,9 @@ class RowFiles(Struct, frozen=True):
                     is_explicit=self.delimiter is not None,
                 )
             if kind == "text":
-                return TextLines(file, self.table_schema, self.text, name=_name(place), left_out=self.left_out)
+                return TextLines(
+                    file, self.table_schema, self.text, name=_name(place), left_out=self.left_out
+                )
             if kind == "jsonl":
                 return JsonLines(file, self.table_schema, name=_name(place), left_out=self.left_out)
             if kind == "parquet":
@@ -163,7 +171,9 @@ class RowFiles(Struct, frozen=True):
             message = f"The format of {_name(place)} is not known."
             raise InvalidInputError(message, hint=f"Pass --format: {NAMES}.", path=place)
         if kind not in FORMATS.values():
-            raise InvalidInputError(f"There is no format {kind!r}.", hint=f"The formats are {NAMES}.", format=kind)
+            raise InvalidInputError(
+                f"There is no format {kind!r}.", hint=f"The formats are {NAMES}.", format=kind
+            )
         if self.delimiter is not None and kind not in _DELIMITERS:
             message = f"--delimiter goes with csv, and {_name(place)} is {kind}."
             raise InvalidInputError(message, hint="Leave it out, or pass --format csv.", path=place)
@@ -171,9 +181,13 @@ class RowFiles(Struct, frozen=True):
 
     def _delimiter(self, kind: str) -> str:
         delimiter = "\t" if self.delimiter in _TABS else self.delimiter
-        if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii()):
+        if delimiter is not None and (
+            len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii()
+        ):
             hint = "Give one character, such as ';' or '|', or the word tab."
-            raise InvalidInputError(f"{delimiter!r} cannot be a delimiter.", hint=hint, delimiter=delimiter)
+            raise InvalidInputError(
+                f"{delimiter!r} cannot be a delimiter.", hint=hint, delimiter=delimiter
+            )
         return delimiter or _DELIMITERS[kind]
 
 
@@ -186,8 +200,12 @@ def expand_paths(places: Sequence[str], file_format: str | None) -> tuple[str, .
     for place in places:
         path = Path(place)
         if place != STDIN and path.is_dir():
-            below = sorted(p for p in path.rglob("*") if p.is_file() and not _is_hidden(p.relative_to(path)))
-            files = [str(p) for p in below if file_format is not None or FORMATS.get(_suffix(str(p)))]
+            below = sorted(
+                p for p in path.rglob("*") if p.is_file() and not _is_hidden(p.relative_to(path))
+            )
+            files = [
+                str(p) for p in below if file_format is not None or FORMATS.get(_suffix(str(p)))
+            ]
         elif place != STDIN and any(mark in place for mark in "*?[") and not path.exists():
             files = sorted(p for p in glob(place, recursive=True) if Path(p).is_file())  # noqa: PTH207
         else:

@@ -33,7 +33,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from indextables.cli.rows_in.files import STDIN, RowFiles
-from indextables.cli.rows_in.rotated_files import Key, LogFile, Position, Positions, key_of, rotated_files
+from indextables.cli.rows_in.rotated_files import (
+    Key,
+    LogFile,
+    Position,
+    Positions,
+    key_of,
+    rotated_files,
+)
 from indextables.errors import IndexTablesError, InvalidInputError, TableNotFoundError
 from indextables.model.report import Progress
 from indextables.operations.first_write import create_with_rows
@@ -72,11 +79,17 @@ class RowTarget(Struct, frozen=True):
     def append(self, rows: RowFiles, progress: Progress) -> tuple[Table, int | None]:
         """Append all rows of files in one version."""
         table = self.open()
-        known = rows if table is None else replace(rows, table_schema=table.schema)
+        if table is None:
+            known = rows
+        else:
+            known = replace(rows, table_schema=table.schema)
         with known.open(lambda done: progress(done, 0, "rows")) as (_, data):
             if table is not None:
-                return table, table.append(data, merge_schema=self.merge_schema, user_metadata=self.note)
-            # Another process can create it concurrently: --create only requires that the table exists.
+                return table, table.append(
+                    data, merge_schema=self.merge_schema, user_metadata=self.note
+                )
+            # Another process can create it concurrently: --create only requires that the table
+            # exists.
             created, version = create_with_rows(
                 self.path,
                 data,
@@ -105,9 +118,16 @@ def follow_file(
         report: Called with what the user must know, such as lines that may be missing.
     """
     place = rows.places[0]
-    if len(rows.places) != 1 or place == STDIN or rows._kind(place) not in _LINE_FORMATS or Path(place).suffix == ".gz":
+    if (
+        len(rows.places) != 1
+        or place == STDIN
+        or rows._kind(place) not in _LINE_FORMATS
+        or Path(place).suffix == ".gz"
+    ):
         hint = "Follow one plain file of text or JSON lines; run a command for each file."
-        raise InvalidInputError("Only one growing file can be followed.", hint=hint, files=list(rows.places))
+        raise InvalidInputError(
+            "Only one growing file can be followed.", hint=hint, files=list(rows.places)
+        )
     if rows.text.continuation is not None:
         hint = "Leave one of them out: the last record of a growing file may be incomplete."
         raise InvalidInputError("--continuation does not go with --follow.", hint=hint)
@@ -124,7 +144,13 @@ class _Follower:
     """The open files of one log, and the work of each scan."""
 
     def __init__(
-        self, rows: RowFiles, target: RowTarget, path: Path, *, interval: float, report: Callable[[str], None]
+        self,
+        rows: RowFiles,
+        target: RowTarget,
+        path: Path,
+        *,
+        interval: float,
+        report: Callable[[str], None],
     ) -> None:
         self._rows, self._target, self._path, self._report = rows, target, path, report
         self._idle_s = max(_IDLE_AT_LEAST_S, _IDLE_LOOKS * interval)
@@ -161,8 +187,12 @@ class _Follower:
                 f"The file of {self._path} that was read up to byte {position.offset} is gone, and no rotated file holds "
                 "what was read of it: lines that were written to it after that may be missing."
             )
-        for file in sorted(self._files.values(), key=lambda file: (file.key == current, file.modified_s)):
-            yield from self._new_lines(file, whole=file.key != current and file.is_idle(self._idle_s))
+        for file in sorted(
+            self._files.values(), key=lambda file: (file.key == current, file.modified_s)
+        ):
+            yield from self._new_lines(
+                file, whole=file.key != current and file.is_idle(self._idle_s)
+            )
         self._close_complete(current)
         self._note_complete(current, scan_s)
 
@@ -257,15 +287,22 @@ class _Follower:
         if newest is None:
             return []
         recent_s = newest.updated_s - self._idle_s - _CLOCK_SLACK_S
-        lost = {p for p in positions.all if p == positions.of_file(p.key) and p.updated_s >= recent_s}
+        lost = {
+            p for p in positions.all if p == positions.of_file(p.key) and p.updated_s >= recent_s
+        }
         lost = {p for p in lost if p.key not in self._files}
         for path, status in rotated_files(self._path):
-            # A file of which nothing was read cannot be recognised; one that was written to since is read from its start.
-            fresh = {p for p in lost if not p.offset and status.st_mtime >= p.updated_s - _CLOCK_SLACK_S}
+            # A file of which nothing was read cannot be recognised; one that was written to since
+            # is read from its start.
+            fresh = {
+                p for p in lost if not p.offset and status.st_mtime >= p.updated_s - _CLOCK_SLACK_S
+            }
             lost -= fresh
             file = _open_rotated(path) if lost else None
             if file is not None:
-                lost = {p for p in lost if not file.holds(p) or (not p.offset and p.key != file.key)}
+                lost = {
+                    p for p in lost if not file.holds(p) or (not p.offset and p.key != file.key)
+                }
                 file.close()
         return sorted(lost, key=lambda position: position.updated_s)
 
@@ -284,11 +321,18 @@ class _Follower:
         """Open the rotated files with lines that were not read."""
         complete_s = self._positions(table).complete_s
         from_s = (self._first_scan_s if complete_s is None else complete_s) - _CLOCK_TICK_S
-        listed = {(status.st_dev, status.st_ino): (path, status) for path, status in rotated_files(self._path)}
+        listed = {
+            (status.st_dev, status.st_ino): (path, status)
+            for path, status in rotated_files(self._path)
+        }
         for key, (path, status) in listed.items():
             positions = self._positions(table)
             known = positions.of_file(key)
-            if key in self._files or key in self._ignored or (known is not None and known.offset == status.st_size):
+            if (
+                key in self._files
+                or key in self._ignored
+                or (known is not None and known.offset == status.st_size)
+            ):
                 continue
             file = _open_rotated(path)
             if file is None:
@@ -304,11 +348,19 @@ class _Follower:
             if known is None or not file.holds(known):
                 self._starts[key] = start
                 if table is not None:
-                    generation = 0 if known is None else known.generation + 1
+                    if known is None:
+                        generation = 0
+                    else:
+                        generation = known.generation + 1
                     self._record(table, Position(key, generation, start, file.checksum(start), 0))
 
     def _start_in(
-        self, file: LogFile, positions: Positions, listed: Mapping[Key, tuple[Path, Any]], *, from_s: float
+        self,
+        file: LogFile,
+        positions: Positions,
+        listed: Mapping[Key, tuple[Path, Any]],
+        *,
+        from_s: float,
     ) -> int | None:
         """Return the offset at which a rotated file is read, or None if it is not read now."""
         known = positions.of_file(file.key)
@@ -319,10 +371,14 @@ class _Follower:
             return None
         if not file.size or any(other.begins_with(file) for other in self._files.values()):
             return None  # empty, or a copy of a file that is not truncated yet
-        # A copy holds what was read of a file that was truncated since, a packed file what was read of a removed one.
+        # A copy holds what was read of a file that was truncated since, a packed file what was read
+        # of a removed one.
         read = [position for position in positions.all if position.offset and file.holds(position)]
         gone = [position for position in read if not self._is_there(position, listed)]
-        if any(position.key in self._files and position == positions.of_file(position.key) for position in gone):
+        if any(
+            position.key in self._files and position == positions.of_file(position.key)
+            for position in gone
+        ):
             return None  # truncated during this scan: the next one restarts it first
         if gone:
             return max(position.offset for position in gone)
@@ -331,7 +387,9 @@ class _Follower:
         if file.modified_s < from_s or (file.is_packed and self._is_open(file, positions)):
             self._ignored.add(file.key)
             return None
-        self._report(f"{file.path} was rotated before any of it was read; it is read from its start.")
+        self._report(
+            f"{file.path} was rotated before any of it was read; it is read from its start."
+        )
         return 0
 
     def _is_copied(self, key: Key, copy: LogFile, listed: Mapping[Key, tuple[Path, Any]]) -> bool:
@@ -363,7 +421,10 @@ class _Follower:
     def _is_open(self, file: LogFile, positions: Positions) -> bool:
         """Return whether a compressed file was made of one that is still open."""
         recorded = (positions.of_file(key) for key in self._files)
-        return any(position is not None and position.offset and file.holds(position) for position in recorded)
+        return any(
+            position is not None and position.offset and file.holds(position)
+            for position in recorded
+        )
 
     def _close_complete(self, current: Key | None) -> None:
         """Close rotated files that are complete. One that grows later is found by its name."""
@@ -387,7 +448,12 @@ class _Follower:
             part = file.lines_after(start, whole=whole)
             end = start + len(part)
             check = file.checksum(end)
-            if not part or check is None or not file.holds(position) or file.read_at(start, len(part)) != part:
+            if (
+                not part
+                or check is None
+                or not file.holds(position)
+                or file.read_at(start, len(part)) != part
+            ):
                 return  # nothing new, or truncated while it was read: the next scan sees it
             yield self._append(table, file, part, replace(position, offset=end, check=check))
 
@@ -401,9 +467,13 @@ class _Follower:
             )
         return start
 
-    def _append(self, table: Table | None, file: LogFile, part: bytes, position: Position) -> tuple[Table, int | None]:
+    def _append(
+        self, table: Table | None, file: LogFile, part: bytes, position: Position
+    ) -> tuple[Table, int | None]:
         target = self._target
-        source = self._rows.rows_of(io.BytesIO(part), file.path, None if table is None else table.schema)
+        source = self._rows.rows_of(
+            io.BytesIO(part), file.path, None if table is None else table.schema
+        )
         batches = [pa.RecordBatch.from_pylist([], schema=source.schema), *source]
         if table is None:
             table = Table.create(
@@ -415,9 +485,12 @@ class _Follower:
             )
             self._note_start(table)
         txn = self._positions(table).writer(position), position.version
-        version = table.append(batches, merge_schema=target.merge_schema, user_metadata=target.note, txn=txn)
+        version = table.append(
+            batches, merge_schema=target.merge_schema, user_metadata=target.note, txn=txn
+        )
         if version is None:
-            # Lines without a row, such as empty ones: that they were read is committed all the same.
+            # Lines without a row, such as empty ones: that they were read is committed all the
+            # same.
             self._record(table, position)
         return table, version
 

@@ -36,7 +36,9 @@ def infer_type(values: Sequence[Any]) -> pa.DataType:
     if kinds == {str}:
         if all(map(re.compile(DATE).fullmatch, present)):
             return pa.date32()
-        is_time = all(map(re.compile(TIME).fullmatch, present)) and not any(map(is_finer_than_micros, present))
+        is_time = all(map(re.compile(TIME).fullmatch, present)) and not any(
+            map(is_finer_than_micros, present)
+        )
         if is_time:
             return TIMESTAMP
         return pa.string()
@@ -48,7 +50,9 @@ def infer_type(values: Sequence[Any]) -> pa.DataType:
 
 def first_of_another_kind(values: Sequence[Any]) -> int:
     """Return the position of the first value without a common type with those before it."""
-    return bisect_left(range(1, len(values)), True, key=lambda count: _fails(infer_type, values[:count]))
+    return bisect_left(
+        range(1, len(values)), True, key=lambda count: _fails(infer_type, values[:count])
+    )
 
 
 def _fails(act: Callable[..., Any], *arguments: Any) -> bool:
@@ -68,17 +72,26 @@ class JsonLines:
     """A stream of batches. Columns of `known` have its types, others the types of the first lines."""
 
     def __init__(
-        self, lines: Iterable[bytes], schema: pa.Schema | None, *, name: str, left_out: Counter[str] | None = None
+        self,
+        lines: Iterable[bytes],
+        schema: pa.Schema | None,
+        *,
+        name: str,
+        left_out: Counter[str] | None = None,
     ) -> None:
         """`left_out` counts the lines that are not rows, for the report of the command."""
         self._name, self._blank = name, 0
         self._left_out = Counter() if left_out is None else left_out
         self._decode = msgspec.json.Decoder(dict[str, Any]).decode
-        self._table_fields = {} if schema is None else {field.name.lower(): field for field in schema}
+        self._table_fields = (
+            {} if schema is None else {field.name.lower(): field for field in schema}
+        )
         chunks = self._decode_lines(lines)
         first: Chunk = next(chunks, [])
         names = dict.fromkeys(name for _, row in first for name in row)
-        self.schema = pa.schema([self._field(name, first) for name in names] or list(self._table_fields.values()))
+        self.schema = pa.schema(
+            [self._field(name, first) for name in names] or list(self._table_fields.values())
+        )
         self._chunks = chain([first], chunks)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -87,7 +100,9 @@ class JsonLines:
             for number, row in chunk:
                 if not names.issuperset(row):
                     self._refuse_new_columns(number, sorted(set(row) - names))
-            yield pa.RecordBatch.from_arrays([self._column(field, chunk) for field in self.schema], schema=self.schema)
+            yield pa.RecordBatch.from_arrays(
+                [self._column(field, chunk) for field in self.schema], schema=self.schema
+            )
 
     def _refuse_new_columns(self, number: int, extra: list[str]) -> None:
         raise InvalidInputError(
@@ -150,4 +165,6 @@ class JsonLines:
         except UNFIT as error:
             number, row = rows[first_unfit(values, field.type, json=True) or 0]
             guessed = field.name.lower() not in self._table_fields
-            raise misfit(self._name, f"line {number}", row[field.name], field, guessed=guessed, error=error) from None
+            raise misfit(
+                self._name, f"line {number}", row[field.name], field, guessed=guessed, error=error
+            ) from None

@@ -1,7 +1,9 @@
-"""The files of one log that rotates: the file that is written to, and those that its lines were moved or copied to.
+"""The files of one log that rotates: the file that is written to, and those that its lines were
+moved or copied to.
 
-A file is identified by its device and inode. Inodes are reused and files are truncated in place, so what was read of a file
-is proven by a checksum: of its first bytes, and of the bytes in front of the offset up to which it was read.
+A file is identified by its device and inode. Inodes are reused and files are truncated in place, so
+what was read of a file is proven by a checksum: of its first bytes, and of the bytes in front of
+the offset up to which it was read.
 """
 
 from __future__ import annotations
@@ -65,7 +67,9 @@ class Positions(Struct, frozen=True):
     prefix: str
     all: tuple[Position, ...]
     complete_s: float | None
-    """All that was written to rotated files before this time was read, or written before the log was followed."""
+    """All that was written to rotated files before this time was read, or written before the log
+    was followed.
+    """
 
     @classmethod
     def of(cls, path: Path, txns: Mapping[str, TxnAction]) -> Positions:
@@ -80,7 +84,9 @@ class Positions(Struct, frozen=True):
             if match is not None:
                 offset, check = txn.version >> _CHECK_BITS, txn.version & ((1 << _CHECK_BITS) - 1)
                 key = int(match[1], 16), int(match[2], 16)
-                found.append(Position(key, int(match[3]), offset, check, (txn.last_updated or 0) / 1000))
+                found.append(
+                    Position(key, int(match[3]), offset, check, (txn.last_updated or 0) / 1000)
+                )
         return cls(prefix, tuple(found), complete)
 
     def of_file(self, key: Key) -> Position | None:
@@ -98,7 +104,9 @@ class Positions(Struct, frozen=True):
 
 
 class LogFile:
-    """An open file of a log: it stays the same file when another takes its name. A packed one is read unpacked."""
+    """An open file of a log: it stays the same file when another takes its name. A packed one is
+    read unpacked.
+    """
 
     def __init__(self, path: Path) -> None:
         with reading(path):
@@ -152,12 +160,16 @@ class LogFile:
         return self.checksum(position.offset) == position.check
 
     def begins_with(self, other: LogFile) -> bool:
-        """Whether the file begins with all that another holds: the other is a copy of it, finished or not."""
+        """Whether the file begins with all that another holds: the other is a copy of it, finished
+        or not.
+        """
         size = other.size
         return 0 < size <= self.size and self.checksum(size) == other.checksum(size)
 
     def first_data(self) -> int:
-        """Where the data begin. A writer that does not append leaves a hole in front when its file is truncated."""
+        """Where the data begin. A writer that does not append leaves a hole in front when its file
+        is truncated.
+        """
         try:
             start = os.lseek(self._data.fileno(), 0, os.SEEK_DATA)
         except OSError:  # all of it is a hole, or the file system does not know holes
@@ -193,10 +205,14 @@ def key_of(path: Path) -> Key | None:
 
 
 def rotated_files(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """The files that a log was rotated to, by their names, the oldest first: app.log.1, app.log-20261101.gz, app-1.log."""
+    """The files that a log was rotated to, by their names, the oldest first: app.log.1,
+    app.log-20261101.gz, app-1.log.
+    """
     packed = "|".join(map(re.escape, _OPENERS))
     stem, suffix = re.escape(path.stem), re.escape(path.suffix)
-    pattern = re.compile(rf"(?:{re.escape(path.name)}{_ROTATED}|{stem}{_ROTATED}{suffix})(?:{packed})?")
+    pattern = re.compile(
+        rf"(?:{re.escape(path.name)}{_ROTATED}|{stem}{_ROTATED}{suffix})(?:{packed})?"
+    )
     found = []
     for other in path.parent.iterdir():
         if other.name == path.name or not pattern.fullmatch(other.name):

@@ -24,7 +24,14 @@ from msgspec import Struct
 from indextables.cli.output import note
 from indextables.cli.rows_in import NOTHING_WRITTEN, misfit, note_blank_lines, quote
 from indextables.errors import InvalidInputError, nearest
-from indextables.model.exact_values import UNFIT, UnfitError, array_of, exact_float, first_unfit, moment_of
+from indextables.model.exact_values import (
+    UNFIT,
+    UnfitError,
+    array_of,
+    exact_float,
+    first_unfit,
+    moment_of,
+)
 from indextables.model.report import pluralize, was
 from indextables.model.schema import TIMESTAMP
 
@@ -75,7 +82,13 @@ PRESETS = {
 }
 """Patterns by name: access logs in common and combined form, syslog (RFC 3164 and RFC 5424)."""
 _GROK = re.compile(r"%\{(\w+)(?::(\w+))?(?::(\w+))?\}")
-_CASTS = {"int": pa.int64(), "long": pa.int64(), "float": pa.float64(), "double": pa.float64(), "string": pa.string()}
+_CASTS = {
+    "int": pa.int64(),
+    "long": pa.int64(),
+    "float": pa.float64(),
+    "double": pa.float64(),
+    "string": pa.string(),
+}
 _BLANK = " \t\v\f"
 _EPOCHS = ("epoch", "epoch_ms")
 CHOICES = ("fail", "keep", "skip")
@@ -94,7 +107,9 @@ class TextFormat(Struct, frozen=True):
         """Refuse contradictory options before a file is read."""
         if self.unmatched not in CHOICES:
             hint = f"Choose one of {', '.join(CHOICES)}."
-            raise InvalidInputError(f"Lines that do not match cannot be {self.unmatched!r}.", hint=hint)
+            raise InvalidInputError(
+                f"Lines that do not match cannot be {self.unmatched!r}.", hint=hint
+            )
         try:
             "".encode(self.encoding)
         except LookupError:
@@ -132,12 +147,16 @@ def compile_pattern(form: TextFormat) -> LinePattern:
         if word not in WORDS:
             near = nearest(word, WORDS)
             hint = f"Did you mean %{{{near[0]}}}? " if near else ""
-            raise InvalidInputError(f"The pattern names %{{{word}}}.", hint=f"{hint}Known: {', '.join(WORDS)}.")
+            raise InvalidInputError(
+                f"The pattern names %{{{word}}}.", hint=f"{hint}Known: {', '.join(WORDS)}."
+            )
         expression, kind, written = WORDS[word]
         if column is None:
             return f"(?:{expression})"
         if cast is not None and cast not in _CASTS:
-            raise InvalidInputError(f"There is no type {cast!r} in a pattern.", hint=f"Types: {', '.join(_CASTS)}.")
+            raise InvalidInputError(
+                f"There is no type {cast!r} in a pattern.", hint=f"Types: {', '.join(_CASTS)}."
+            )
         types[column] = _CASTS[cast] if cast else kind or pa.string()
         if written is not None and cast is None:
             formats[column] = written
@@ -148,7 +167,9 @@ def compile_pattern(form: TextFormat) -> LinePattern:
     columns = list(expression.groupindex)
     if not columns:
         hint = f"Name parts: (?P<level>\\w+) or %{{WORD:level}}. Presets: {', '.join(PRESETS)}."
-        raise InvalidInputError("The pattern has no named part, so a row would have no column.", hint=hint)
+        raise InvalidInputError(
+            "The pattern has no named part, so a row would have no column.", hint=hint
+        )
     typed = {name: types.get(name, pa.string()) for name in columns}
     return LinePattern(expression, typed, _given_times(form, columns, formats))
 
@@ -159,15 +180,22 @@ def _expression(source: str, what: str) -> re.Pattern[str]:
     except re.error as error:
         place = "" if error.pos is None else f" at position {error.pos}"
         message = f"The {what} is no regular expression: {error.msg}{place}: {quote(source)}."
-        raise InvalidInputError(message, hint="Mend it, or put a backslash before what is meant as it is.") from None
+        raise InvalidInputError(
+            message, hint="Mend it, or put a backslash before what is meant as it is."
+        ) from None
 
 
-def _given_times(form: TextFormat, columns: Sequence[str], formats: dict[str, str]) -> dict[str, str]:
+def _given_times(
+    form: TextFormat, columns: Sequence[str], formats: dict[str, str]
+) -> dict[str, str]:
     if form.time_format is None:
         return formats
     column, equals, written = form.time_format.partition("=")
     if not equals or not column.isidentifier():
-        column, written = next((c for c in columns if c.lower() in _TIME_COLUMNS), ""), form.time_format
+        column, written = (
+            next((c for c in columns if c.lower() in _TIME_COLUMNS), ""),
+            form.time_format,
+        )
     if column not in columns:
         hint = f"Write it as COLUMN=FORMAT. Columns: {', '.join(columns)}."
         raise InvalidInputError("Nothing says which column --time-format is for.", hint=hint)
@@ -190,8 +218,12 @@ class TextLines:
         self._name, self._form, self._file = name, form, file
         self._left_out = Counter() if left_out is None else left_out
         self._pattern = compile_pattern(form)
-        self._continuation = None if form.continuation is None else _expression(form.continuation, "continuation")
-        self._table_fields = {} if schema is None else {field.name.lower(): field for field in schema}
+        self._continuation = (
+            None if form.continuation is None else _expression(form.continuation, "continuation")
+        )
+        self._table_fields = (
+            {} if schema is None else {field.name.lower(): field for field in schema}
+        )
         self._skipped = self._blank = 0
         types = dict(self._pattern.types)
         types |= dict.fromkeys(self._pattern.formats, TIMESTAMP)
@@ -211,7 +243,9 @@ class TextLines:
             arrays = [self._column(field, chunk) for field in self.schema]
             yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
         if self._skipped:
-            note(f"{self._name}: {pluralize(self._skipped, 'line')} did not match and {was(self._skipped)} left out.")
+            note(
+                f"{self._name}: {pluralize(self._skipped, 'line')} did not match and {was(self._skipped)} left out."
+            )
             self._left_out["unmatched_lines"] += self._skipped
         note_blank_lines(self._name, self._blank, self._left_out)
 
@@ -248,7 +282,11 @@ class TextLines:
             yield start, "\n".join(parts)
 
     def _lines(self) -> Iterator[tuple[int, str]]:
-        raw: Any = self._file if isinstance(self._file, io.BufferedIOBase) else io.BytesIO(b"".join(self._file))
+        raw: Any = (
+            self._file
+            if isinstance(self._file, io.BufferedIOBase)
+            else io.BytesIO(b"".join(self._file))
+        )
         text = io.TextIOWrapper(raw, encoding=self._form.encoding, newline="\n")
         number = 0
         try:
@@ -264,7 +302,9 @@ class TextLines:
         finally:
             text.detach()
 
-    def _column(self, field: pa.Field, rows: Sequence[tuple[int, dict[str, str | None]]]) -> pa.Array:
+    def _column(
+        self, field: pa.Field, rows: Sequence[tuple[int, dict[str, str | None]]]
+    ) -> pa.Array:
         convert = self._converter(field)
         values: list[Any] = []
         for number, row in rows:
@@ -272,12 +312,16 @@ class TextLines:
             try:
                 values.append(None if value is None else convert(value))
             except (ValueError, KeyError, ArithmeticError) as error:
-                raise misfit(self._name, f"line {number}", value, field, guessed=False, error=error) from None
+                raise misfit(
+                    self._name, f"line {number}", value, field, guessed=False, error=error
+                ) from None
         try:
             return array_of(values, field.type)
         except UNFIT as error:
             number, row = rows[first_unfit(values, field.type) or 0]
-            raise misfit(self._name, f"line {number}", row.get(field.name), field, guessed=False, error=error) from None
+            raise misfit(
+                self._name, f"line {number}", row.get(field.name), field, guessed=False, error=error
+            ) from None
 
     def _converter(self, field: pa.Field) -> Callable[[str], Any]:
         kind = field.type
@@ -300,7 +344,8 @@ def _time_converter(written: str, kind: pa.DataType) -> Callable[[str], Any]:
         return parse
     if written == "iso":
         return lambda text: text.replace(",", ".")
-    # A text with a zone does not fit a column without one; `parse` gives UTC to a text without a zone.
+    # A text with a zone does not fit a column without one; `parse` gives UTC to a text without a
+    # zone.
     if written in _EPOCHS or "%z" in written:
         return parse
     return lambda text: parse(text).replace(tzinfo=None)

@@ -22,7 +22,16 @@ from indextables.cli import output
 from indextables.cli.demo import tell
 from indextables.cli.output import meanings
 from indextables.cli.rows_in import files
-from indextables.cli.verb import Json, PathArgument, Settings, TimestampAsOf, VersionAsOf, open_table, settings_of, verb
+from indextables.cli.verb import (
+    Json,
+    PathArgument,
+    Settings,
+    TimestampAsOf,
+    VersionAsOf,
+    open_table,
+    settings_of,
+    verb,
+)
 from indextables.commands import sql as run_statement
 from indextables.config import PREFIX, REGISTRY, STORE_GROUPS, VERSION
 from indextables.errors import InvalidInputError, UnknownOptionError, UnsupportedError, nearest
@@ -57,17 +66,28 @@ def manual(group: Any) -> str:
 
 def _verb(name: str, command: Any) -> Iterator[str]:
     parameters = [p for p in command.params if not getattr(p, "hidden", False)]
-    arguments = " ".join(f"\\fI{_value(p)}\\fR" for p in parameters if p.param_type_name == "argument")
+    arguments = " ".join(
+        f"\\fI{_value(p)}\\fR" for p in parameters if p.param_type_name == "argument"
+    )
     yield f".SS {_roff(name)} {arguments}"
     yield _roff(inspect.cleandoc(command.help or "").replace("\n\n", "\n"))
     for parameter in parameters:
         if parameter.param_type_name == "option":
-            names = ", ".join(f"\\fB{_roff(n)}\\fR" for n in (*parameter.opts, *parameter.secondary_opts))
-            value = "" if parameter.is_flag else f" \\fI{_value(parameter)}\\fR"
+            names = ", ".join(
+                f"\\fB{_roff(n)}\\fR" for n in (*parameter.opts, *parameter.secondary_opts)
+            )
+            if parameter.is_flag:
+                value = ""
+            else:
+                value = f" \\fI{_value(parameter)}\\fR"
             yield ".TP"
             yield f"{names}{value}"
             yield _roff(parameter.help or "")
-    examples = [line.strip() for line in (command.epilog or "").splitlines() if line.strip().startswith("indextables ")]
+    examples = [
+        line.strip()
+        for line in (command.epilog or "").splitlines()
+        if line.strip().startswith("indextables ")
+    ]
     for example in examples:
         yield ".PP"
         yield ".nf"
@@ -82,7 +102,9 @@ def _value(parameter: Any) -> str:
 def _roff(text: str) -> str:
     """Escape a text for roff."""
     plain = _MARKUP.sub("", text).replace("\\", "\\e").replace("-", "\\-")
-    return "\n".join(f"\\&{line}" if line.startswith((".", "'")) else line for line in plain.splitlines())
+    return "\n".join(
+        f"\\&{line}" if line.startswith((".", "'")) else line for line in plain.splitlines()
+    )
 
 
 app = typer.Typer()
@@ -96,10 +118,15 @@ app = typer.Typer()
 )
 def configure(
     path: PathArgument,
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="A new name for the table.")] = None,
-    description: Annotated[str | None, typer.Option(metavar="TEXT", help="What the table is for.")] = None,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="A new name for the table.")
+    ] = None,
+    description: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What the table is for.")
+    ] = None,
     unset: Annotated[
-        list[str] | None, typer.Option(metavar="KEY", help="A setting that the table forgets. May be repeated.")
+        list[str] | None,
+        typer.Option(metavar="KEY", help="A setting that the table forgets. May be repeated."),
     ] = None,
     option: Settings = None,
     json: Json = False,
@@ -109,16 +136,27 @@ def configure(
     settings = settings_of(option)
     forgotten = tuple(map(_recorded_key, unset or ()))
     # How the store is reached is said with the same option; everything else is meant for the table.
-    table_settings = {key: value for key, value in settings.items() if REGISTRY.find(key)[0].group not in STORE_GROUPS}
-    table.update_metadata(name=name, description=description, options=table_settings, unset=forgotten)
-    answer = {"version": table.version, "name": table.metadata.name, "description": table.metadata.description}
+    table_settings = {
+        key: value
+        for key, value in settings.items()
+        if REGISTRY.find(key)[0].group not in STORE_GROUPS
+    }
+    table.update_metadata(
+        name=name, description=description, options=table_settings, unset=forgotten
+    )
+    answer = {
+        "version": table.version,
+        "name": table.metadata.name,
+        "description": table.metadata.description,
+    }
     output.value({**answer, "settings": dict(table.metadata.configuration or {})}, as_json=json)
 
 
 @verb(app, "settings", panel="More", example="settings")
 def settings(
     pattern: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="Only keys with this in them.", show_default=False)
+        str | None,
+        typer.Argument(metavar="TEXT", help="Only keys with this in them.", show_default=False),
     ] = None,
     table: Annotated[
         str | None, typer.Option(metavar="PATH", help="Show the values in force for a table, too.")
@@ -129,13 +167,20 @@ def settings(
     """List the settings: key, allowed values, default, meaning; and the value in effect for a
     table.
     """
-    values = None if table is None else open_table(table, option).settings.given()
+    if table is None:
+        values = None
+    else:
+        values = open_table(table, option).settings.given()
     rows = [
         {
             "key": setting.key,
             "allowed": setting.type.allowed,
             "default": output.text_of(setting.default),
-            **({} if values is None else {"value": output.text_of(values.get(key, setting.default))}),
+            **(
+                {}
+                if values is None
+                else {"value": output.text_of(values.get(key, setting.default))}
+            ),
             "what": setting.doc,
         }
         for key, setting in ((key, REGISTRY.settings[key]) for key in _matching_keys(pattern or ""))
@@ -173,7 +218,9 @@ _MORE = "More"
 
 @verb(app, "sql", panel=_MORE, example="sql \"DESCRIBE INDEXTABLES STATE 'logs'\"")
 def sql(
-    statement: Annotated[str, typer.Argument(metavar="STATEMENT", help="A statement of IndexTables SQL.")],
+    statement: Annotated[
+        str, typer.Argument(metavar="STATEMENT", help="A statement of IndexTables SQL.")
+    ],
     option: Settings = None,
     json: Json = False,
 ) -> None:
@@ -205,16 +252,18 @@ _LOOK = "Looking"
 @verb(app, "report", panel=_LOOK, example="report logs -o report.html")
 def report(
     path: PathArgument,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write the page.")] = Path(
-        "report.html"
-    ),
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write the page.")
+    ] = Path("report.html"),
     query: Annotated[
-        str | None, typer.Option("--query", "-q", metavar="QUERY", help="The search whose cost is shown.")
+        str | None,
+        typer.Option("--query", "-q", metavar="QUERY", help="The search whose cost is shown."),
     ] = None,
     version_as_of: VersionAsOf = None,
     timestamp_as_of: TimestampAsOf = None,
     option: Annotated[
-        list[str] | None, typer.Option("--option", metavar="KEY=VALUE", help="A setting. May be repeated.")
+        list[str] | None,
+        typer.Option("--option", metavar="KEY=VALUE", help="A setting. May be repeated."),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -233,10 +282,13 @@ def report(
 @verb(app, "ui", panel=_LOOK, example="ui logs --port 8321")
 def ui(
     paths: Annotated[
-        list[str], typer.Argument(metavar="PATH...", help="Tables, and folders whose tables are all shown.")
+        list[str],
+        typer.Argument(metavar="PATH...", help="Tables, and folders whose tables are all shown."),
     ],
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8321,
-    browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
+    browser: Annotated[
+        bool, typer.Option("--open/--no-open", help="Open the page in a browser.")
+    ] = True,
     option: Settings = None,
     json: Json = False,
 ) -> None:
@@ -261,17 +313,24 @@ def ui(
 @verb(app, "serve", panel=_LOOK, example="serve logs --port 9200")
 def serve(
     paths: Annotated[
-        list[str], typer.Argument(metavar="PATH...", help="Tables, and folders whose tables are all served.")
+        list[str],
+        typer.Argument(metavar="PATH...", help="Tables, and folders whose tables are all served."),
     ],
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen; 0.0.0.0 is everywhere.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Where to listen; 0.0.0.0 is everywhere.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 9200,
     token: Annotated[
         str | None,
         typer.Option(
-            envvar="INDEXTABLES_TOKEN", metavar="TOKEN", help="The secret of every request; else one is made."
+            envvar="INDEXTABLES_TOKEN",
+            metavar="TOKEN",
+            help="The secret of every request; else one is made.",
         ),
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, max=64, help="Processes that answer requests.")] = 1,
+    workers: Annotated[
+        int, typer.Option(min=1, max=64, help="Processes that answer requests.")
+    ] = 1,
     option: Settings = None,
     json: Json = False,
 ) -> None:
@@ -289,9 +348,13 @@ def serve(
         if json:
             output.value({"address": address, "token": secret}, as_json=True)
         else:
-            typer.echo(f"{', '.join(paths)} is served at {address} (token {secret}; Ctrl-C ends it)")
+            typer.echo(
+                f"{', '.join(paths)} is served at {address} (token {secret}; Ctrl-C ends it)"
+            )
 
-    server.serve_searches(warehouse, host=host, port=port, token=token, started=print_address, workers=workers)
+    server.serve_searches(
+        warehouse, host=host, port=port, token=token, started=print_address, workers=workers
+    )
 
 
 _SHORTEST_TOKEN = 16
@@ -300,7 +363,8 @@ _SHORTEST_TOKEN = 16
 @verb(app, "mcp", panel=_LOOK, example="mcp logs")
 def mcp(
     paths: Annotated[
-        list[str], typer.Argument(metavar="PATH...", help="Tables, and folders whose tables are all shown.")
+        list[str],
+        typer.Argument(metavar="PATH...", help="Tables, and folders whose tables are all shown."),
     ],
     option: Settings = None,
     json: Json = False,
@@ -319,7 +383,9 @@ def mcp(
 
 @verb(app, "jar", panel=_MORE, example="jar --out indextables.jar")
 def jar(
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write it.")] = Path("indextables.jar"),
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write it.")] = Path(
+        "indextables.jar"
+    ),
     json: Json = False,
 ) -> None:
     """Write the JAR that adds the statements of IndexTables to Spark SQL, for --jars and
@@ -339,21 +405,31 @@ def jar(
     example="pack-env --out env.tar.gz",
 )
 def pack_env(
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write it.")] = Path("env.tar.gz"),
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write it.")] = Path(
+        "env.tar.gz"
+    ),
     packages: Annotated[
         list[str] | None,
-        typer.Option("--with", metavar="NAME", help="An installed package to pack too; may be repeated."),
+        typer.Option(
+            "--with", metavar="NAME", help="An installed package to pack too; may be repeated."
+        ),
     ] = None,
     python: Annotated[
         str | None,
-        typer.Option("--python", metavar="PATH", help="The interpreter that every host has; this one if not given."),
+        typer.Option(
+            "--python",
+            metavar="PATH",
+            help="The interpreter that every host has; this one if not given.",
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
     """Pack this package and its dependencies for the workers of a Spark cluster, for --archives and
     spark.archives.
     """
-    packed = _with_spark("indextables.spark.settings").pack_environment(out, packages=packages or (), python=python)
+    packed = _with_spark("indextables.spark.settings").pack_environment(
+        out, packages=packages or (), python=python
+    )
     if json:
         output.value(packed.to_dict(), as_json=True)
         return
@@ -365,10 +441,13 @@ def pack_env(
 @verb(app, "demo", panel=_MORE, example="demo")
 def demo(
     path: Annotated[
-        Path, typer.Option(metavar="PATH", help="Where the table goes; an older demo there is replaced.")
+        Path,
+        typer.Option(metavar="PATH", help="Where the table goes; an older demo there is replaced."),
     ] = Path("demo-table"),
     rows: Annotated[int, typer.Option(min=1000, help="How many log lines.")] = 200_000,
-    json: Annotated[bool, typer.Option("--json", help="Tell the story on stderr, and print JSON at its end.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Tell the story on stderr, and print JSON at its end.")
+    ] = False,
 ) -> None:
     """Run a tour with Spark: write, search, merge, travel in time, find damage. Takes under two
     minutes.
@@ -390,5 +469,10 @@ def _with_extra(module: str, extra: str) -> ModuleType:
         if (error.name or "").startswith("indextables"):
             raise
         hint = f"Install it: pip install 'indextables[{extra}]'."
-        what = "Spark, and" if extra == "spark" else f"the extra {extra}:"
-        raise UnsupportedError(f"This needs {what} {error.name} is not installed.", hint=hint) from None
+        if extra == "spark":
+            what = "Spark, and"
+        else:
+            what = f"the extra {extra}:"
+        raise UnsupportedError(
+            f"This needs {what} {error.name} is not installed.", hint=hint
+        ) from None

@@ -46,13 +46,17 @@ def describe(
     json: Json = False,
 ) -> None:
     """Describe a table: rows, size, columns with their indexes, partitions, settings."""
-    output.report(describe_table(open_table(path, option, version_as_of, timestamp_as_of)), as_json=json)
+    output.report(
+        describe_table(open_table(path, option, version_as_of, timestamp_as_of)), as_json=json
+    )
 
 
 @verb(app, "history", panel=_LOOK, example="history logs --limit 5")
 def history(
     path: PathArgument,
-    limit: Annotated[int | None, typer.Option("--limit", "-l", min=1, help="Only the newest.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-l", min=1, help="Only the newest.")
+    ] = None,
     option: Settings = None,
     json: Json = False,
 ) -> None:
@@ -90,10 +94,20 @@ _FILE_COLUMNS = ("path", "size", "num_records", "added_at_version")
 
 def _readable_history(versions: pa.Table) -> pa.Table:
     """Return the history for text output: the non-zero metrics in place of their JSON."""
-    operation_metrics = [_DECODE(text or "{}") for text in versions.column("operation_metrics").to_pylist()]
-    metrics = [", ".join(f"{name}={value}" for name, value in row.items() if value) for row in operation_metrics]
-    tags = ["tags"] if versions.column("tags").null_count < versions.num_rows else []
-    columns = versions.select(["version", "timestamp", "operation", "user_metadata", "is_readable", *tags])
+    operation_metrics = [
+        _DECODE(text or "{}") for text in versions.column("operation_metrics").to_pylist()
+    ]
+    metrics = [
+        ", ".join(f"{name}={value}" for name, value in row.items() if value)
+        for row in operation_metrics
+    ]
+    if versions.column("tags").null_count < versions.num_rows:
+        tags = ["tags"]
+    else:
+        tags = []
+    columns = versions.select(
+        ["version", "timestamp", "operation", "user_metadata", "is_readable", *tags]
+    )
     return columns.append_column("metrics", pa.array(metrics, pa.string()))
 
 
@@ -109,7 +123,9 @@ def partitions(
     json: Json = False,
 ) -> None:
     """List the partitions with their splits, rows and bytes."""
-    output.rows(open_table(path, option, version_as_of, timestamp_as_of).inspect.partitions(), as_json=json)
+    output.rows(
+        open_table(path, option, version_as_of, timestamp_as_of).inspect.partitions(), as_json=json
+    )
 
 
 @verb(app, "analyze", panel=_LOOK, example='analyze logs message "Gateway timeout"')
@@ -144,7 +160,12 @@ def skipped_files(path: PathArgument, option: Settings = None, json: Json = Fals
     output.rows(open_table(path, option).skipped_files(), as_json=json)
 
 
-@verb(app, "component-sizes", panel=_LOOK, example="component-sizes logs --where \"day = '2026-11-01'\"")
+@verb(
+    app,
+    "component-sizes",
+    panel=_LOOK,
+    example="component-sizes logs --where \"day = '2026-11-01'\"",
+)
 def component_sizes(
     path: PathArgument,
     where: Where = None,
@@ -154,7 +175,10 @@ def component_sizes(
     json: Json = False,
 ) -> None:
     """List the bytes of each split by part: rows, and the index of each column."""
-    output.rows(open_table(path, option, version_as_of, timestamp_as_of).component_sizes(where=where), as_json=json)
+    output.rows(
+        open_table(path, option, version_as_of, timestamp_as_of).component_sizes(where=where),
+        as_json=json,
+    )
 
 
 @verb(app, "diff", panel=_LOOK, example="diff logs 3 5")
@@ -162,25 +186,34 @@ def diff(
     path: PathArgument,
     older: Annotated[str, typer.Argument(metavar="FROM", help="The one version, or its tag.")],
     newer: Annotated[
-        str | None, typer.Argument(metavar="TO", help="The other; by default the newest.", show_default=False)
+        str | None,
+        typer.Argument(metavar="TO", help="The other; by default the newest.", show_default=False),
     ] = None,
     option: Settings = None,
     json: Json = False,
 ) -> None:
     """Compare two versions: added and removed splits, rows, columns and settings."""
-    output.report(difference(open_table(path, option, older), open_table(path, option, newer)), as_json=json)
+    output.report(
+        difference(open_table(path, option, older), open_table(path, option, newer)), as_json=json
+    )
 
 
 _ROWS = "Rows"
 
 
-@verb(app, "scan", panel=_ROWS, example="scan logs --where 'status >= 500' --columns ts,message --limit 20")
+@verb(
+    app,
+    "scan",
+    panel=_ROWS,
+    example="scan logs --where 'status >= 500' --columns ts,message --limit 20",
+)
 def scan(
     path: PathArgument,
     where: Where = None,
     columns: Columns = None,
     limit: Annotated[
-        int | None, typer.Option("--limit", "-l", min=0, help="Maximum number of rows; all by default.")
+        int | None,
+        typer.Option("--limit", "-l", min=0, help="Maximum number of rows; all by default."),
     ] = None,
     version_as_of: VersionAsOf = None,
     timestamp_as_of: TimestampAsOf = None,
@@ -198,7 +231,8 @@ def changes(
     path: PathArgument,
     first: Annotated[int, typer.Argument(metavar="FROM", help="The first version.")],
     last: Annotated[
-        int | None, typer.Argument(metavar="TO", help="The last; by default the newest.", show_default=False)
+        int | None,
+        typer.Argument(metavar="TO", help="The last; by default the newest.", show_default=False),
     ] = None,
     columns: Columns = None,
     option: Settings = None,
@@ -209,7 +243,12 @@ def changes(
     output.batches(rows.schema.names, rows, as_json=json)
 
 
-@verb(app, "to-parquet-view", panel=_ROWS, example="to-parquet-view logs logs-parquet --version-as-of 12")
+@verb(
+    app,
+    "to-parquet-view",
+    panel=_ROWS,
+    example="to-parquet-view logs logs-parquet --version-as-of 12",
+)
 def to_parquet_view(
     path: PathArgument,
     directory: Annotated[str, typer.Argument(metavar="FOLDER", help="A new folder.")],
@@ -223,7 +262,12 @@ def to_parquet_view(
     output.report(table.to_parquet_view(directory), as_json=json)
 
 
-@verb(app, "count", panel=_ROWS, example="count logs --query 'message:timeout' --where \"level = 'ERROR'\"")
+@verb(
+    app,
+    "count",
+    panel=_ROWS,
+    example="count logs --query 'message:timeout' --where \"level = 'ERROR'\"",
+)
 def count(
     path: PathArgument,
     query: Query = None,
@@ -234,7 +278,9 @@ def count(
     json: Json = False,
 ) -> None:
     """Count rows: all, or those that match."""
-    number = open_table(path, option, version_as_of, timestamp_as_of).count(query=query, where=where)
+    number = open_table(path, option, version_as_of, timestamp_as_of).count(
+        query=query, where=where
+    )
     if json:
         output.value({"count": number}, as_json=True)
     else:
@@ -251,14 +297,21 @@ def aggregate(
     path: PathArgument,
     spec: Annotated[
         str | None,
-        typer.Argument(metavar="SPEC", help="The aggregations as JSON, or @file with it.", show_default=False),
+        typer.Argument(
+            metavar="SPEC", help="The aggregations as JSON, or @file with it.", show_default=False
+        ),
     ] = None,
     terms: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="Count rows by the values of a column. May be repeated.")
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN", help="Count rows by the values of a column. May be repeated."
+        ),
     ] = None,
     stats: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMN", help="Least, greatest, sum and mean of a column. May be repeated."),
+        typer.Option(
+            metavar="COLUMN", help="Least, greatest, sum and mean of a column. May be repeated."
+        ),
     ] = None,
     query: Query = None,
     where: Where = None,
@@ -273,13 +326,19 @@ def aggregate(
     aggregations |= {} if spec is None else _specification(spec)
     if not aggregations:
         raise InvalidInputError(
-            "Nothing says what to aggregate.", hint="Give --terms COLUMN, --stats COLUMN, or a specification as JSON."
+            "Nothing says what to aggregate.",
+            hint="Give --terms COLUMN, --stats COLUMN, or a specification as JSON.",
         )
     table = open_table(path, option, version_as_of, timestamp_as_of)
     output.rows(table.aggregate(aggregations, query=query, where=where), as_json=json)
 
 
-@verb(app, "explain", panel=_ROWS, example="explain logs --query message:timeout --where \"day = '2026-11-01'\"")
+@verb(
+    app,
+    "explain",
+    panel=_ROWS,
+    example="explain logs --query message:timeout --where \"day = '2026-11-01'\"",
+)
 def explain(
     path: PathArgument,
     query: Query = None,
@@ -331,9 +390,12 @@ def _specification(text: str) -> dict[str, Any]:
 )
 def query(
     statement: Annotated[
-        str, typer.Argument(metavar="SELECT", help="SQL of DuckDB; a table has the name of its folder.")
+        str,
+        typer.Argument(metavar="SELECT", help="SQL of DuckDB; a table has the name of its folder."),
     ],
-    paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="The tables, or folders of tables.")],
+    paths: Annotated[
+        list[str], typer.Argument(metavar="PATH...", help="The tables, or folders of tables.")
+    ],
     option: Settings = None,
     json: Json = False,
 ) -> None:
@@ -349,14 +411,24 @@ def query(
     for shown in warehouse.tables():
         connection = warehouse.open(shown.name).to_duckdb(connection, shown.name)
     if connection is None:
-        raise InvalidInputError("There is no table there.", hint="Name a table, or a folder that holds tables.")
+        raise InvalidInputError(
+            "There is no table there.", hint="Name a table, or a folder that holds tables."
+        )
     places = {shown.name: shown.path for shown in warehouse.tables()}
     try:
         statement, versions = replace_versions(statement, places, _reserved_words(connection))
         for named in versions:
-            table = Table.open(places[named.table], version=named.version, timestamp=named.timestamp, options=settings)
+            table = Table.open(
+                places[named.table],
+                version=named.version,
+                timestamp=named.timestamp,
+                options=settings,
+            )
             connection = table.to_duckdb(connection, named.view)
-        kinds = [part.type.name.removeprefix("STATEMENT_TYPE_") for part in connection.extract_statements(statement)]
+        kinds = [
+            part.type.name.removeprefix("STATEMENT_TYPE_")
+            for part in connection.extract_statements(statement)
+        ]
         if kinds in (["SELECT"], ["EXPLAIN"]):
             result = connection.sql(statement).to_arrow_table()
         else:
@@ -365,12 +437,16 @@ def query(
         if not type(error).__module__.startswith(("duckdb", "_duckdb")):
             raise
         hint = f"The tables are {', '.join(shown.name for shown in warehouse.tables())}."
-        raise InvalidInputError(f"DuckDB refuses this: {error}", hint=hint, statement=statement) from None
+        raise InvalidInputError(
+            f"DuckDB refuses this: {error}", hint=hint, statement=statement
+        ) from None
     finally:
         connection.close()
     if result is None:
         raise InvalidInputError(
-            "This is no question.", hint="Write a SELECT; tables are only read.", statement=statement
+            "This is no question.",
+            hint="Write a SELECT; tables are only read.",
+            statement=statement,
         )
     output.rows(result, as_json=json)
 

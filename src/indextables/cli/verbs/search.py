@@ -43,7 +43,9 @@ SCORE, SNIPPET = "_score", "_snippet"
 _START, _END = "<b>", "</b>"
 
 
-def show_as_they_come(matches: pa.Table, *, snippet_column: str | None, as_json: bool, first: bool) -> None:
+def show_as_they_come(
+    matches: pa.Table, *, snippet_column: str | None, as_json: bool, first: bool
+) -> None:
     """Print matches of an endless output: one JSON object per line, or lines with one header.
 
     Scores are left out, because scores of rows from different versions are not comparable.
@@ -88,20 +90,31 @@ def _on_terminal(row: Mapping[str, Any], snippet_column: str | None) -> None:
         head = ""
     else:
         head = _style(f"{score:7.3f}", fg=typer.colors.GREEN) + "  "
-    columns = {name: value for name, value in row.items() if name not in (SCORE, SNIPPET) and value is not None}
+    columns = {
+        name: value
+        for name, value in row.items()
+        if name not in (SCORE, SNIPPET) and value is not None
+    }
     if snippet:
         columns.pop(snippet_column or "", None)
         typer.echo(head + _highlight(snippet))
         head = " " * 9
     if columns:
-        typer.echo(head + "  ".join(_style(f"{name}=", dim=True) + str(value) for name, value in columns.items()))
+        typer.echo(
+            head
+            + "  ".join(
+                _style(f"{name}=", dim=True) + str(value) for name, value in columns.items()
+            )
+        )
 
 
 def _highlight(snippet: str) -> str:
     pieces = [piece for part in snippet.split(_START) for piece in part.split(_END, 1)]
     # Every second piece was between a start and an end.
     passages = map(html.unescape, pieces)
-    styled = [_style(p, fg=typer.colors.YELLOW, bold=True) if n % 2 else p for n, p in enumerate(passages)]
+    styled = [
+        _style(p, fg=typer.colors.YELLOW, bold=True) if n % 2 else p for n, p in enumerate(passages)
+    ]
     return "".join(styled)
 
 
@@ -116,7 +129,10 @@ def _remove_marks(matches: pa.Table) -> pa.Table:
         return matches
     place = matches.schema.get_field_index(SNIPPET)
     snippets = matches.column(place).to_pylist()
-    texts = [None if s is None else html.unescape(s.replace(_START, "").replace(_END, "")) for s in snippets]
+    texts = [
+        None if s is None else html.unescape(s.replace(_START, "").replace(_END, ""))
+        for s in snippets
+    ]
     return matches.set_column(place, SNIPPET, pa.array(texts, pa.string()))
 
 
@@ -153,7 +169,9 @@ def new_matches(table: Table, plan: ScanPlan, *, after: int, snippet: str | None
     """Return the matches among rows that were added after a version, in their order of arrival."""
     files = [f for v in table.handle.log.since(after, table.version) for f in files_of_new_rows(v)]
     splits = entries(from_actions(files))
-    search = TableSearch.of(plan.with_splits(splits), snippet=None if snippet is None else Snippet(snippet))
+    search = TableSearch.of(
+        plan.with_splits(splits), snippet=None if snippet is None else Snippet(snippet)
+    )
     return search.run()
 
 
@@ -171,21 +189,35 @@ def search(
     query: Annotated[
         str,
         typer.Argument(
-            metavar="QUERY", help='Words, "a phrase", column:word, column:>5, AND, OR, NOT.', show_default=False
+            metavar="QUERY",
+            help='Words, "a phrase", column:word, column:>5, AND, OR, NOT.',
+            show_default=False,
         ),
     ],
     where: Where = None,
     columns: Columns = None,
-    limit: Annotated[int, typer.Option("--limit", "-l", min=0, metavar="N", help="How many of the best matches.")] = 10,
+    limit: Annotated[
+        int, typer.Option("--limit", "-l", min=0, metavar="N", help="How many of the best matches.")
+    ] = 10,
     every: Annotated[bool, typer.Option("--all", help="Every match, not only the best.")] = False,
-    offset: Annotated[int, typer.Option(metavar="N", min=0, help="Leave out the first N matches.")] = 0,
-    order_by: Annotated[str | None, typer.Option(metavar="COLUMN", help="Sort by a column: ts, 'ts desc'.")] = None,
-    snippet: Annotated[str | None, typer.Option(metavar="COLUMN", help="Text column to show a passage of.")] = None,
-    follow_new: Annotated[bool, typer.Option("--follow", "-f", help="Show new matches as they are written.")] = False,
+    offset: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Leave out the first N matches.")
+    ] = 0,
+    order_by: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Sort by a column: ts, 'ts desc'.")
+    ] = None,
+    snippet: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Text column to show a passage of.")
+    ] = None,
+    follow_new: Annotated[
+        bool, typer.Option("--follow", "-f", help="Show new matches as they are written.")
+    ] = False,
     interval: Annotated[
         float, typer.Option(metavar="SECONDS", min=0.05, help="How often --follow reads the table.")
     ] = 1.0,
-    explain: Annotated[bool, typer.Option("--explain", help="Also report what was pruned and read.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Also report what was pruned and read.")
+    ] = False,
     version_as_of: VersionAsOf = None,
     timestamp_as_of: TimestampAsOf = None,
     option: Settings = None,
@@ -198,9 +230,13 @@ def search(
     """
     table = open_table(path, option, version_as_of, timestamp_as_of)
     if follow_new and (version_as_of is not None or timestamp_as_of is not None):
-        raise InvalidInputError("An older version does not grow.", hint="Leave out --follow, or the version.")
+        raise InvalidInputError(
+            "An older version does not grow.", hint="Leave out --follow, or the version."
+        )
     if follow_new and explain:
-        raise InvalidInputError("--explain and --follow exclude each other.", hint="Leave out one of them.")
+        raise InvalidInputError(
+            "--explain and --follow exclude each other.", hint="Leave out one of them."
+        )
     names = names_of(columns)
     wants_snippet = (json or output.is_terminal()) and order_by is None and not every
     snippet_column = snippet or (first_text_column(table) if wants_snippet else None)
@@ -223,7 +259,9 @@ def search(
     matches = found
     if follow_new:
         show_as_they_come(matches, snippet_column=snippet_column, as_json=json, first=True)
-        for later in follow(table, query, where=where, columns=names, snippet=snippet_column, interval=interval):
+        for later in follow(
+            table, query, where=where, columns=names, snippet=snippet_column, interval=interval
+        ):
             show_as_they_come(later, snippet_column=snippet_column, as_json=json, first=False)
     show(matches, snippet_column=snippet_column, as_json=json)
     cut = not every and not follow_new and matches.num_rows == limit
@@ -239,5 +277,7 @@ def _say_how_many(table: Table, query: str, where: str | None, matches: pa.Table
 
 def first_text_column(table: Table) -> str | None:
     """Return the first column that is indexed as text, for snippets."""
-    kinds = {name.lower(): kind for name, kind in table.settings.group(IndexingSettings).typemap.items()}
+    kinds = {
+        name.lower(): kind for name, kind in table.settings.group(IndexingSettings).typemap.items()
+    }
     return next((name for name in table.schema.names if kinds.get(name.lower()) == "text"), None)

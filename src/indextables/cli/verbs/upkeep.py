@@ -53,18 +53,23 @@ _UPKEEP = "Upkeep"
 )
 def merge(
     path: PathArgument,
-    target_size: Annotated[str | None, typer.Option(metavar="SIZE", help="Size of merged splits: 100M, 4G.")] = None,
+    target_size: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Size of merged splits: 100M, 4G.")
+    ] = None,
     where: Annotated[
-        str | None, typer.Option("--where", "-w", metavar="CONDITION", help="Only partitions that match.")
+        str | None,
+        typer.Option("--where", "-w", metavar="CONDITION", help="Only partitions that match."),
     ] = None,
     max_dest_splits: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Maximum number of new splits.")
     ] = None,
     max_source_splits: Annotated[
-        int | None, typer.Option(metavar="N", min=2, help="Maximum number of splits merged into one.")
+        int | None,
+        typer.Option(metavar="N", min=2, help="Maximum number of splits merged into one."),
     ] = None,
     order_by: Annotated[
-        list[str] | None, typer.Option("--order-by", metavar="COLUMN", help="Sort the rows by it; may be repeated.")
+        list[str] | None,
+        typer.Option("--order-by", metavar="COLUMN", help="Sort the rows by it; may be repeated."),
     ] = None,
     rewrite: Annotated[
         bool, typer.Option("--rewrite", help="Only splits of another engine, which become ours.")
@@ -94,10 +99,17 @@ def merge(
 @verb(app, "reindex", panel=_UPKEEP, example="reindex logs message=text")
 def reindex(
     path: PathArgument,
-    columns: Annotated[list[str], typer.Argument(metavar="COLUMN=KIND", help="text, string, json, ip or none.")],
-    tokenizer: Annotated[str | None, typer.Option(metavar="NAME", help="How texts are cut into terms.")] = None,
+    columns: Annotated[
+        list[str], typer.Argument(metavar="COLUMN=KIND", help="text, string, json, ip or none.")
+    ],
+    tokenizer: Annotated[
+        str | None, typer.Option(metavar="NAME", help="How texts are cut into terms.")
+    ] = None,
     where: Annotated[
-        str | None, typer.Option("--where", "-w", metavar="CONDITION", help="Only partitions that match, for now.")
+        str | None,
+        typer.Option(
+            "--where", "-w", metavar="CONDITION", help="Only partitions that match, for now."
+        ),
     ] = None,
     dry_run: DryRun = False,
     option: Settings = None,
@@ -111,7 +123,9 @@ def reindex(
 
     def act(*, dry_run: bool, progress: Progress) -> ReindexReport:
         given = kinds if any(kinds.values()) else list(kinds)
-        return table.reindex(given, tokenizer=tokenizer, where=where, dry_run=dry_run, progress=progress)
+        return table.reindex(
+            given, tokenizer=tokenizer, where=where, dry_run=dry_run, progress=progress
+        )
 
     run_verb("Reindexing", act, dry_run=dry_run, as_json=json)
 
@@ -159,7 +173,9 @@ def verify(
     """Check the log and the splits for damage. Changes nothing. Exits with code 8 if there is any."""
 
     def act(*, dry_run: bool, progress: Progress) -> VerifyReport:
-        return verify_table(path, full=full, options=settings_of(option), dry_run=dry_run, progress=progress)
+        return verify_table(
+            path, full=full, options=settings_of(option), dry_run=dry_run, progress=progress
+        )
 
     if not run_verb("Verifying", act, dry_run=dry_run, as_json=json).healthy:
         raise typer.Exit(CORRUPT)
@@ -173,9 +189,15 @@ def verify(
 )
 def repair(
     path: PathArgument,
-    at: Annotated[str | None, typer.Option(metavar="PATH", help="Write a clean copy of the damaged log there.")] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(metavar="PATH", help="Write a clean copy of the damaged log there."),
+    ] = None,
     from_replica: Annotated[
-        str | None, typer.Option(metavar="PLACE", help="Take the state from the replica there, if it is proven.")
+        str | None,
+        typer.Option(
+            metavar="PLACE", help="Take the state from the replica there, if it is proven."
+        ),
     ] = None,
     dry_run: DryRun = False,
     option: Settings = None,
@@ -208,8 +230,12 @@ def repair(
 )
 def tag(
     path: PathArgument,
-    name: Annotated[str | None, typer.Argument(metavar="TAG", help="The name; without it, tags are listed.")] = None,
-    version: Annotated[int | None, typer.Option(metavar="N", min=0, help="The version; the newest by default.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="TAG", help="The name; without it, tags are listed.")
+    ] = None,
+    version: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="The version; the newest by default.")
+    ] = None,
     remove: Annotated[bool, typer.Option("--remove", help="Take the name away.")] = False,
     option: Settings = None,
     json: Json = False,
@@ -223,7 +249,9 @@ def tag(
     elif name is not None:
         table.tag(name, version=version)
     tags = table.tags()
-    output.rows(pa.table({"tag": [*tags], "version": pa.array(tags.values(), pa.int64())}), as_json=json)
+    output.rows(
+        pa.table({"tag": [*tags], "version": pa.array(tags.values(), pa.int64())}), as_json=json
+    )
 
 
 _CLEANING = "Cleaning (shows a plan and asks)"
@@ -233,7 +261,10 @@ _CLEANING = "Cleaning (shows a plan and asks)"
 def purge(
     path: PathArgument,
     older_than_hours: Annotated[
-        float | None, typer.Option(min=0, help="Keep splits for so long after they were removed; 168 by default.")
+        float | None,
+        typer.Option(
+            min=0, help="Keep splits for so long after they were removed; 168 by default."
+        ),
     ] = None,
     log_retention_hours: Annotated[
         float | None, typer.Option(min=0, help="Keep files of the log for so long; 720 by default.")
@@ -265,10 +296,16 @@ def purge(
 )
 def erase(
     path: PathArgument,
-    where: Annotated[str, typer.Option("--where", "-w", metavar="CONDITION", help="Which rows, as a SQL condition.")],
+    where: Annotated[
+        str,
+        typer.Option("--where", "-w", metavar="CONDITION", help="Which rows, as a SQL condition."),
+    ],
     retention_hours: Annotated[
         float | None,
-        typer.Option(min=0, help="Keep removed splits and files of the log for so long; as the table says by default."),
+        typer.Option(
+            min=0,
+            help="Keep removed splits and files of the log for so long; as the table says by default.",
+        ),
     ] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -282,9 +319,13 @@ def erase(
     table = open_table(path, option)
 
     def act(*, dry_run: bool, progress: Progress) -> EraseReport:
-        return table.erase(where=where, retention_hours=retention_hours, dry_run=dry_run, progress=progress)
+        return table.erase(
+            where=where, retention_hours=retention_hours, dry_run=dry_run, progress=progress
+        )
 
-    report = confirm_and_run(f"Erase these rows of {table.path}", act, dry_run=dry_run, yes=yes, as_json=json)
+    report = confirm_and_run(
+        f"Erase these rows of {table.path}", act, dry_run=dry_run, yes=yes, as_json=json
+    )
     if not report.proved and not dry_run:
         raise typer.Exit(NOT_PROVED)
 
@@ -320,13 +361,19 @@ def truncate(
     def act(*, dry_run: bool, progress: Progress) -> TruncateReport:
         return table.truncate_time_travel(dry_run=dry_run, progress=progress)
 
-    confirm_and_run(f"Truncate the history of {table.path}", act, dry_run=dry_run, yes=yes, as_json=json)
+    confirm_and_run(
+        f"Truncate the history of {table.path}", act, dry_run=dry_run, yes=yes, as_json=json
+    )
 
 
-@verb(app, "drop-partitions", panel=_CLEANING, example="drop-partitions logs \"day < '2026-10-01'\"")
+@verb(
+    app, "drop-partitions", panel=_CLEANING, example="drop-partitions logs \"day < '2026-10-01'\""
+)
 def drop_partitions(
     path: PathArgument,
-    where: Annotated[str, typer.Argument(metavar="CONDITION", help="SQL condition over partition columns.")],
+    where: Annotated[
+        str, typer.Argument(metavar="CONDITION", help="SQL condition over partition columns.")
+    ],
     dry_run: DryRun = False,
     yes: Yes = False,
     option: Settings = None,
@@ -338,7 +385,9 @@ def drop_partitions(
     def act(*, dry_run: bool, progress: Progress) -> DropReport:  # noqa: ARG001
         return table.drop_partitions(where, dry_run=dry_run)
 
-    confirm_and_run(f"Drop these partitions of {table.path}", act, dry_run=dry_run, yes=yes, as_json=json)
+    confirm_and_run(
+        f"Drop these partitions of {table.path}", act, dry_run=dry_run, yes=yes, as_json=json
+    )
 
 
 @verb(app, "drop", panel=_CLEANING, example="drop logs")
@@ -360,8 +409,12 @@ def drop(
 @verb(app, "restore", panel=_CLEANING, example="restore logs --version 3")
 def restore(
     path: PathArgument,
-    version: Annotated[str | None, typer.Option(metavar="N", help="The version to bring back, or its tag.")] = None,
-    timestamp: Annotated[str | None, typer.Option(metavar="TIME", help="The moment to bring back.")] = None,
+    version: Annotated[
+        str | None, typer.Option(metavar="N", help="The version to bring back, or its tag.")
+    ] = None,
+    timestamp: Annotated[
+        str | None, typer.Option(metavar="TIME", help="The moment to bring back.")
+    ] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     option: Settings = None,
@@ -370,7 +423,8 @@ def restore(
     """Restore an older version as a new version. Later versions stay in the history."""
     if (version is None) == (timestamp is None):
         raise InvalidInputError(
-            "Nothing says what to restore.", hint="Give --version N or --timestamp TIME, one of them."
+            "Nothing says what to restore.",
+            hint="Give --version N or --timestamp TIME, one of them.",
         )
     table = open_table(path, option)
 

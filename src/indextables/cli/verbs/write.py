@@ -48,9 +48,22 @@ from indextables.table import Table
 
 INDEX_KINDS = {"text": "text", "ip": "ip", "json": "json"}
 """Type names that declare how a string is indexed."""
-_COLUMN = re.compile(r"\s*(?:`(?P<quoted>[^`]+)`|(?P<name>[^\s,]+))\s+(?P<type>[^,(]+(?:\([^)]*\))?[^,]*)")
+_COLUMN = re.compile(
+    r"\s*(?:`(?P<quoted>[^`]+)`|(?P<name>[^\s,]+))\s+(?P<type>[^,(]+(?:\([^)]*\))?[^,]*)"
+)
 _TYPES = (
-    *("string", "text", "ip", "json", "boolean", "int", "bigint", "float", "double", "decimal(p,s)"),
+    *(
+        "string",
+        "text",
+        "ip",
+        "json",
+        "boolean",
+        "int",
+        "bigint",
+        "float",
+        "double",
+        "decimal(p,s)",
+    ),
     *("date", "timestamp", "timestamp_ntz", "binary"),
 )
 _ELSEWHERE = {
@@ -89,7 +102,9 @@ def _column(name: str, spelled: str) -> tuple[pa.Field, str | None]:
     word = spelled[: -len(" not null")].strip() if required else spelled
     kind = INDEX_KINDS.get(word.lower())
     try:
-        return field_from_json({"name": name, "type": "string" if kind else word, "nullable": not required}), kind
+        return field_from_json(
+            {"name": name, "type": "string" if kind else word, "nullable": not required}
+        ), kind
     except UnsupportedError:
         raise InvalidInputError(
             f"Column {name!r} has no type {word!r}.",
@@ -126,13 +141,19 @@ Pattern = Annotated[
 ]
 Continuation = Annotated[
     str | None,
-    typer.Option("--continuation", metavar="REGEX", help=r"Lines that continue the one before: '\s'."),
+    typer.Option(
+        "--continuation", metavar="REGEX", help=r"Lines that continue the one before: '\s'."
+    ),
 ]
 TimeFormat = Annotated[
     str | None,
-    typer.Option("--time-format", metavar="FORMAT", help="[COLUMN=]'%Y-%m-%d %H:%M', iso, epoch or epoch_ms."),
+    typer.Option(
+        "--time-format", metavar="FORMAT", help="[COLUMN=]'%Y-%m-%d %H:%M', iso, epoch or epoch_ms."
+    ),
 ]
-Encoding = Annotated[str, typer.Option("--encoding", metavar="NAME", help="Encoding of text files.")]
+Encoding = Annotated[
+    str, typer.Option("--encoding", metavar="NAME", help="Encoding of text files.")
+]
 Unmatched = Annotated[
     str,
     typer.Option("--unmatched", metavar="WHAT", help=f"Without a match: {', '.join(CHOICES)}."),
@@ -146,7 +167,8 @@ Format = Annotated[
     typer.Option("--format", metavar="NAME", help=f"{NAMES}."),
 ]
 Delimiter = Annotated[
-    str | None, typer.Option("--delimiter", metavar="MARK", help="Between the fields of a CSV: ';', '|', tab.")
+    str | None,
+    typer.Option("--delimiter", metavar="MARK", help="Between the fields of a CSV: ';', '|', tab."),
 ]
 Text = Annotated[
     list[str] | None,
@@ -157,7 +179,9 @@ Substring = Annotated[
     typer.Option("--substring", metavar="COLUMN", help="Index parts, for LIKE '%x%'; repeatable."),
 ]
 PartitionBy = Annotated[str | None, typer.Option(metavar="A,B", help="The partition columns.")]
-MergeSchema = Annotated[bool, typer.Option("--merge-schema", help="Add columns that the table does not have.")]
+MergeSchema = Annotated[
+    bool, typer.Option("--merge-schema", help="Add columns that the table does not have.")
+]
 Note = Annotated[str | None, typer.Option("--note", metavar="TEXT", help="A note for the history.")]
 
 
@@ -170,16 +194,23 @@ Note = Annotated[str | None, typer.Option("--note", metavar="TEXT", help="A note
 def create(
     path: PathArgument,
     schema: Annotated[
-        str | None, typer.Option(metavar="COLUMNS", help="The columns: 'ts timestamp, level string, message text'.")
+        str | None,
+        typer.Option(
+            metavar="COLUMNS", help="The columns: 'ts timestamp, level string, message text'."
+        ),
     ] = None,
-    like: Annotated[str | None, typer.Option(metavar="FILE", help="Take the columns of a file.")] = None,
+    like: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Take the columns of a file.")
+    ] = None,
     file_format: Format = None,
     delimiter: Delimiter = None,
     text: Text = None,
     substring: Substring = None,
     partition_by: PartitionBy = None,
     name: Annotated[str | None, typer.Option(metavar="NAME", help="A name for the table.")] = None,
-    description: Annotated[str | None, typer.Option(metavar="TEXT", help="What the table is for.")] = None,
+    description: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What the table is for.")
+    ] = None,
     if_not_exists: Annotated[
         bool, typer.Option("--if-not-exists", help="Leave a table with the same columns as it is.")
     ] = False,
@@ -189,10 +220,13 @@ def create(
     """Create a table. Settings (-o) are stored in it, except those of the object store."""
     if (schema is None) == (like is None):
         raise InvalidInputError(
-            "Nothing says which columns the table has.", hint="Give --schema or --like, one of them."
+            "Nothing says which columns the table has.",
+            hint="Give --schema or --like, one of them.",
         )
     columns, implied = (
-        parse_schema(schema) if schema is not None else (_schema_of(RowFiles((str(like),), file_format, delimiter)), {})
+        parse_schema(schema)
+        if schema is not None
+        else (_schema_of(RowFiles((str(like),), file_format, delimiter)), {})
     )
     table = Table.create(
         path,
@@ -225,7 +259,9 @@ def append(
     encoding: Encoding = "utf-8",
     unmatched: Unmatched = "fail",
     follow: Follow = False,
-    interval: Annotated[float, typer.Option(metavar="SECONDS", min=0.01, help="How often --follow reads.")] = 1.0,
+    interval: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.01, help="How often --follow reads.")
+    ] = 1.0,
     merge_schema: MergeSchema = False,
     create_missing: Annotated[
         bool, typer.Option("--create", help="Create a missing table like the first file.")
@@ -247,7 +283,9 @@ def append(
             "Add --create, or leave them out; a column that --merge-schema adds gets words with "
             "-o indexing.typemap.COLUMN=text."
         )
-        raise InvalidInputError("--text, --substring and --partition-by go with --create.", hint=hint)
+        raise InvalidInputError(
+            "--text, --substring and --partition-by go with --create.", hint=hint
+        )
     form = TextFormat(pattern, continuation, time_format, encoding, unmatched)
     rows = _row_files(files, file_format, delimiter, form)
     target = RowTarget(
@@ -274,7 +312,10 @@ def append(
 def _suggest_text(table: Table) -> None:
     """Note which column of a new table looks like prose, and how to index its words."""
     rows = table.head(PROSE_ROWS)
-    column = find_prose(rows.combine_chunks().to_batches()[0]) if rows.num_rows else None
+    if rows.num_rows:
+        column = find_prose(rows.combine_chunks().to_batches()[0])
+    else:
+        column = None
     if column is not None:
         output.note(
             f"The column {column} looks like prose, but is indexed by its whole values. "
@@ -282,7 +323,9 @@ def _suggest_text(table: Table) -> None:
         )
 
 
-def _row_files(files: list[str], file_format: str | None, delimiter: str | None, form: TextFormat) -> RowFiles:
+def _row_files(
+    files: list[str], file_format: str | None, delimiter: str | None, form: TextFormat
+) -> RowFiles:
     rows = RowFiles(expand_paths(files, file_format), file_format, delimiter, text=form)
     if form != TextFormat() and not rows.is_text:
         hint = "Add --format text, or leave out --pattern, --continuation, --time-format, --encoding and --unmatched."
@@ -291,13 +334,23 @@ def _row_files(files: list[str], file_format: str | None, delimiter: str | None,
     return rows
 
 
-@verb(app, "overwrite", panel=_WRITING, example="overwrite logs monday.parquet --where \"day = '2026-11-02'\"")
+@verb(
+    app,
+    "overwrite",
+    panel=_WRITING,
+    example="overwrite logs monday.parquet --where \"day = '2026-11-02'\"",
+)
 def overwrite(
     path: PathArgument,
     files: Files,
     where: Annotated[
         str | None,
-        typer.Option("--where", "-w", metavar="CONDITION", help="Replace only rows that match; the new rows must too."),
+        typer.Option(
+            "--where",
+            "-w",
+            metavar="CONDITION",
+            help="Replace only rows that match; the new rows must too.",
+        ),
     ] = None,
     file_format: Format = None,
     delimiter: Delimiter = None,
@@ -313,7 +366,9 @@ def overwrite(
     table = open_table(path, option)
     if not yes:
         plan = {"replaced_rows": table.count(where=where), "rows": table.count()}
-        summary = f"{plan['replaced_rows']:,} of {plan['rows']:,} rows of {table.path} will be replaced."
+        summary = (
+            f"{plan['replaced_rows']:,} of {plan['rows']:,} rows of {table.path} will be replaced."
+        )
         confirm(summary, "Go on?", plan=plan, as_json=json)
     rows = RowFiles(expand_paths(files, file_format), file_format, delimiter, table.schema)
     with _rows_with_progress(rows, "Writing") as data:
@@ -344,7 +399,9 @@ def delete(
     def act(*, dry_run: bool, progress: Progress) -> DeleteReport:
         return table.delete(where=where, query=query, dry_run=dry_run, progress=progress)
 
-    confirm_and_run(f"Delete these rows of {table.path}", act, dry_run=dry_run, yes=yes, as_json=json)
+    confirm_and_run(
+        f"Delete these rows of {table.path}", act, dry_run=dry_run, yes=yes, as_json=json
+    )
 
 
 @verb(
@@ -357,7 +414,11 @@ def update(
     path: PathArgument,
     assignments: Annotated[
         list[str],
-        typer.Option("--set", metavar="COLUMN=EXPRESSION", help="What a column becomes, in SQL. May be repeated."),
+        typer.Option(
+            "--set",
+            metavar="COLUMN=EXPRESSION",
+            help="What a column becomes, in SQL. May be repeated.",
+        ),
     ],
     where: Where = None,
     query: Query = None,
@@ -375,13 +436,19 @@ def update(
     for text in assignments:
         column, equals, expression = text.partition("=")
         if not equals or not column.strip():
-            raise InvalidInputError(f"{text!r} sets nothing.", hint="Write it as column=expression.", option=text)
+            raise InvalidInputError(
+                f"{text!r} sets nothing.", hint="Write it as column=expression.", option=text
+            )
         values[column.strip()] = expression.strip()
 
     def act(*, dry_run: bool, progress: Progress) -> UpdateReport:  # noqa: ARG001
-        return table.update(set=values, where=where, query=query, dry_run=dry_run, user_metadata=note)
+        return table.update(
+            set=values, where=where, query=query, dry_run=dry_run, user_metadata=note
+        )
 
-    confirm_and_run(f"Update these rows of {table.path}", act, dry_run=dry_run, yes=yes, as_json=json)
+    confirm_and_run(
+        f"Update these rows of {table.path}", act, dry_run=dry_run, yes=yes, as_json=json
+    )
 
 
 @verb(
@@ -393,12 +460,20 @@ def update(
 def upsert(
     path: PathArgument,
     files: Files,
-    on: Annotated[str, typer.Option("--on", metavar="A,B", help="The columns by which rows are the same.")],
+    on: Annotated[
+        str, typer.Option("--on", metavar="A,B", help="The columns by which rows are the same.")
+    ],
     when_matched: Annotated[
-        str, typer.Option("--when-matched", metavar="WAY", help="update, ignore or delete the row of the table.")
+        str,
+        typer.Option(
+            "--when-matched", metavar="WAY", help="update, ignore or delete the row of the table."
+        ),
     ] = "update",
     when_not_matched: Annotated[
-        str, typer.Option("--when-not-matched", metavar="WAY", help="insert or ignore the row of the file.")
+        str,
+        typer.Option(
+            "--when-not-matched", metavar="WAY", help="insert or ignore the row of the file."
+        ),
     ] = "insert",
     file_format: Format = None,
     delimiter: Delimiter = None,
@@ -409,7 +484,9 @@ def upsert(
 ) -> None:
     """Upsert rows of files by key in one version: a row replaces the row with the same key."""
     table = open_table(path, option)
-    with _rows_with_progress(RowFiles(tuple(files), file_format, delimiter, table.schema), "Writing") as data:
+    with _rows_with_progress(
+        RowFiles(tuple(files), file_format, delimiter, table.schema), "Writing"
+    ) as data:
         report = table.upsert(
             data,
             on=names_of(on) or [],
@@ -429,11 +506,16 @@ def _schema_of(rows: RowFiles) -> pa.Schema:
 @contextmanager
 def _rows_with_progress(rows: RowFiles, title: str) -> Iterator[Iterator[pa.RecordBatch]]:
     """Return the rows of files, and report progress."""
-    with progress_bar(title) as progress, rows.open(lambda done: progress(done, 0, "rows")) as (_, data):
+    with (
+        progress_bar(title) as progress,
+        rows.open(lambda done: progress(done, 0, "rows")) as (_, data),
+    ):
         yield data
 
 
-def _report_write(table: Table, version: int | None, *, as_json: bool, left_out: Mapping[str, int]) -> None:
+def _report_write(
+    table: Table, version: int | None, *, as_json: bool, left_out: Mapping[str, int]
+) -> None:
     report: dict[str, Any] = {"path": table.path, "version": table.version, "rows": table.count()}
     report |= {"written": version is not None}
     report |= {kind: left_out.get(kind, 0) for kind in ("blank_lines", "unmatched_lines")}
@@ -442,7 +524,9 @@ def _report_write(table: Table, version: int | None, *, as_json: bool, left_out:
     elif version is None:
         typer.echo(f"No rows: {table.path} stays at version {table.version}.")
     else:
-        typer.echo(f"Version {version} of {table.path}: {report['rows']:,} row{'' if report['rows'] == 1 else 's'}.")
+        typer.echo(
+            f"Version {version} of {table.path}: {report['rows']:,} row{'' if report['rows'] == 1 else 's'}."
+        )
 
 
 @verb(
@@ -454,25 +538,45 @@ def _report_write(table: Table, version: int | None, *, as_json: bool, left_out:
 def alter(
     path: PathArgument,
     change: Annotated[
-        str, typer.Argument(metavar="CHANGE", help="add, rename, drop, widen, reorder, nullable or comment.")
+        str,
+        typer.Argument(
+            metavar="CHANGE", help="add, rename, drop, widen, reorder, nullable or comment."
+        ),
     ],
-    column: Annotated[str, typer.Argument(metavar="COLUMN", help="The column, or payload.user inside a struct.")],
+    column: Annotated[
+        str, typer.Argument(metavar="COLUMN", help="The column, or payload.user inside a struct.")
+    ],
     value: Annotated[
         str | None,
-        typer.Argument(metavar="VALUE", help="The type, the new name, true or false, or the text.", show_default=False),
+        typer.Argument(
+            metavar="VALUE",
+            help="The type, the new name, true or false, or the text.",
+            show_default=False,
+        ),
     ] = None,
-    default: Annotated[str | None, typer.Option(metavar="VALUE", help="Of add: what rows without it hold.")] = None,
-    comment: Annotated[str | None, typer.Option(metavar="TEXT", help="Of add: what the column is.")] = None,
+    default: Annotated[
+        str | None, typer.Option(metavar="VALUE", help="Of add: what rows without it hold.")
+    ] = None,
+    comment: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Of add: what the column is.")
+    ] = None,
     first: Annotated[bool, typer.Option("--first", help="Of add: before all others.")] = False,
-    after: Annotated[str | None, typer.Option(metavar="COLUMN", help="Of add: after this one.")] = None,
+    after: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Of add: after this one.")
+    ] = None,
     option: Settings = None,
     json: Json = False,
 ) -> None:
     """Add, rename, drop, widen, reorder or describe a column. -o sets the index of a new column."""
     table = open_table(path, option)
     settings = settings_of(option)
-    # How the store is reached is said with the same option; everything else is meant for the column.
-    of_column = {key: value for key, value in settings.items() if REGISTRY.find(key)[0].group not in STORE_GROUPS}
+    # How the store is reached is said with the same option; everything else is meant for the
+    # column.
+    of_column = {
+        key: value
+        for key, value in settings.items()
+        if REGISTRY.find(key)[0].group not in STORE_GROUPS
+    }
 
     def add(kind: str) -> int:
         return table.alter.add_column(
@@ -493,21 +597,32 @@ def alter(
         "comment": lambda text: table.alter.set_comment(column, text or None),
     }
     version = _apply_change(table, change, column, value, changes)
-    output.value({"version": version, "columns": {f.name: str(f.type) for f in table.schema}}, as_json=json)
+    output.value(
+        {"version": version, "columns": {f.name: str(f.type) for f in table.schema}}, as_json=json
+    )
 
 
 def _apply_change(
-    table: Table, change: str, column: str, value: str | None, changes: dict[str, Callable[[str], int]]
+    table: Table,
+    change: str,
+    column: str,
+    value: str | None,
+    changes: dict[str, Callable[[str], int]],
 ) -> int:
     if change == "drop":
         return table.alter.drop_column(column)
     if change == "reorder":
-        return table.alter.reorder([name.strip() for name in ",".join(filter(None, (column, value))).split(",")])
+        return table.alter.reorder(
+            [name.strip() for name in ",".join(filter(None, (column, value))).split(",")]
+        )
     if change not in changes:
         hint = f"Known: {', '.join((*changes, 'drop', 'reorder'))}."
-        raise InvalidInputError(f"There is no change {change!r} of a column.", hint=hint, change=change)
+        raise InvalidInputError(
+            f"There is no change {change!r} of a column.", hint=hint, change=change
+        )
     if value is None:
         raise InvalidInputError(
-            f"What {column!r} becomes is missing.", hint=f"Write: alter PATH {change} {column} VALUE."
+            f"What {column!r} becomes is missing.",
+            hint=f"Write: alter PATH {change} {column} VALUE.",
         )
     return changes[change](value)

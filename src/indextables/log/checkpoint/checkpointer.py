@@ -28,7 +28,12 @@ from typing import ClassVar
 from msgspec import Struct
 
 import indextables.pools  # noqa: F401 - its exit handler must be older than ours, which runs before it
-from indextables.config.log import CheckpointSettings, CompactionSettings, StateRetrySettings, StateWriteSettings
+from indextables.config.log import (
+    CheckpointSettings,
+    CompactionSettings,
+    StateRetrySettings,
+    StateWriteSettings,
+)
 from indextables.errors import (
     BadFileError,
     CheckpointValidationError,
@@ -41,7 +46,12 @@ from indextables.errors import (
 )
 from indextables.log import log_files
 from indextables.log.checkpoint.identity import check_is_there, without_strangers
-from indextables.log.checkpoint.legacy import LegacyWriter, ListedFiles, checkpoint_format, checkpoint_header
+from indextables.log.checkpoint.legacy import (
+    LegacyWriter,
+    ListedFiles,
+    checkpoint_format,
+    checkpoint_header,
+)
 from indextables.log.checkpoint.state_files import StateFiles
 from indextables.log.checkpoint.state_reader import BaseReader
 from indextables.log.checkpoint.state_writer import Compact, StateWriter
@@ -104,7 +114,9 @@ def _is_checkpoint_there(store: Store, pointer: LastCheckpoint) -> bool:
         return True  # it may be a folder, which an object store does not list as an object
     folder = log_files.state_dir(pointer.version)
     paths = [f"{folder}/{name}" for name in log_files.STATE_FILES]
-    return any(store.head(path) for path in (*paths, log_files.json_checkpoint_path(pointer.version)))
+    return any(
+        store.head(path) for path in (*paths, log_files.json_checkpoint_path(pointer.version))
+    )
 
 
 class StateReport(Report, frozen=True):
@@ -142,7 +154,9 @@ def state_report(
             (checkpoint_format(store, source.path) if isinstance(source, ListedFiles) else "none"),
             sum(sizes),
         )
-    reason = compaction_reason(counts, compaction, entries_per_manifest=writing.entries_per_manifest)
+    reason = compaction_reason(
+        counts, compaction, entries_per_manifest=writing.entries_per_manifest
+    )
     return StateReport(
         table_path=store.url,
         format=kind,
@@ -183,7 +197,12 @@ class CheckpointReport(Report, frozen=True):
 
 
 def checkpoint_preview(
-    snapshot: Snapshot, *, version: int, compact: bool, checkpoint: CheckpointSettings, writing: StateWriteSettings
+    snapshot: Snapshot,
+    *,
+    version: int,
+    compact: bool,
+    checkpoint: CheckpointSettings,
+    writing: StateWriteSettings,
 ) -> CheckpointReport:
     """Return the checkpoint that would be written of a snapshot, or its existing one, as a version."""
     per_manifest = writing.entries_per_manifest
@@ -267,7 +286,9 @@ class Checkpointer(Struct, frozen=True):
                 unproven = None
             except _UnprovenManifestError as error:
                 unproven = error.failure
-            compact = Compact.ALL  # the manifests of the state before may be the ones that are gone or damaged
+            compact = (
+                Compact.ALL
+            )  # the manifests of the state before may be the ones that are gone or damaged
             self._pause(attempt)
         if unproven is not None:
             raise CheckpointValidationError(unproven.message, **unproven.context) from unproven
@@ -285,7 +306,9 @@ class Checkpointer(Struct, frozen=True):
         path = legacy.path(snapshot.version)
         info = self.store.head(path)
         if info is None:
-            raise UnavailableError(f"{path} was written and is not there.", path=path, version=snapshot.version)
+            raise UnavailableError(
+                f"{path} was written and is not there.", path=path, version=snapshot.version
+            )
         body = self.store.get(path)
         failure = self.verifier().failure(snapshot.version, info, snapshot)
         if failure is not None:
@@ -306,7 +329,9 @@ class Checkpointer(Struct, frozen=True):
 
         An existing state is accepted if its version is at least `enough` and it is valid.
         """
-        listing = list_log(self.store, first_version=0 if thorough else max(snapshot.base.header.version, 0))
+        listing = list_log(
+            self.store, first_version=0 if thorough else max(snapshot.base.header.version, 0)
+        )
         listing = without_strangers(self.bases, listing)
         newest = max(listing.states, default=-1)
         if newest >= enough:
@@ -320,7 +345,9 @@ class Checkpointer(Struct, frozen=True):
         failure = self._manifest_failure(state, older=_manifests(continued), thorough=thorough)
         if failure is not None:
             raise _UnprovenManifestError(failure)
-        body = encode_state(state, compression=self.write_settings.compression, level=self.write_settings.level)
+        body = encode_state(
+            state, compression=self.write_settings.compression, level=self.write_settings.level
+        )
         path = log_files.state_path(snapshot.version)
         check_is_there(self.bases, snapshot)
         if self.store.put_if_absent(path, body) is PutOutcome.CREATED:
@@ -331,7 +358,7 @@ class Checkpointer(Struct, frozen=True):
             METRICS.count("checkpoint_bytes_total", self.store.url, AVRO_STATE, by=len(body))
             METRICS.count("checkpoint_text_bytes_total", self.store.url, AVRO_STATE, by=len(plain))
             return state, True
-        # Another writer's, or our own whose answer was lost, or nobody's: look.
+        # Another writer's, or our own whose response was lost, or none: read it.
         again = list_log(self.store, first_version=snapshot.version)
         return self._usable_state(snapshot.version, again, thorough=False), False
 
@@ -358,7 +385,8 @@ class Checkpointer(Struct, frozen=True):
         """Return whether the state is stored as it was sent, with all manifests that it names."""
         sizes = {info.path: info.size for info in self.store.list(log_files.MANIFESTS)}
         complete = all(
-            sizes.get(f"{log_files.LOG}/{manifest.path}") == manifest.size_bytes for manifest in state.manifests
+            sizes.get(f"{log_files.LOG}/{manifest.path}") == manifest.size_bytes
+            for manifest in state.manifests
         )
         try:
             return complete and self.store.get(path) == body
@@ -366,7 +394,8 @@ class Checkpointer(Struct, frozen=True):
             return False
 
     def _take_back(self, path: str, body: bytes) -> tuple[None, bool]:
-        # Other bytes than those that were sent are damaged, or of another table that was made here meanwhile: they stay.
+        # Other bytes than those that were sent are damaged, or of another table that was created
+        # here since: they stay.
         with suppress(NotFoundError):
             if self.store.get(path) == body:
                 self.store.delete([path])
@@ -391,7 +420,9 @@ class Checkpointer(Struct, frozen=True):
                 return failure
         return None
 
-    def _usable_state(self, version: int, listing: LogListing, *, thorough: bool) -> StateManifest | None:
+    def _usable_state(
+        self, version: int, listing: LogListing, *, thorough: bool
+    ) -> StateManifest | None:
         """Return the stored state of a version if it is usable."""
         if version not in listing.states:
             return None
@@ -413,7 +444,9 @@ class Checkpointer(Struct, frozen=True):
     def _taken_error(self, version: int, listing: LogListing) -> SpoiledCheckpointError:
         path = listing.states[version].path
         failure = self.verifier().failure_at(listing, version)
-        return _spoiled_error(failure or BadFileError(f"{path} cannot be used.", path=path), version)
+        return _spoiled_error(
+            failure or BadFileError(f"{path} cannot be used.", path=path), version
+        )
 
     def _on_newest_base(self, snapshot: Snapshot, listing: LogListing) -> Snapshot:
         """Return the same version based on the newest existing state, which may be newer than the
@@ -460,7 +493,9 @@ class _UnprovenManifestError(Exception):
 
 
 def _spoiled_error(failure: IndexTablesError, version: int) -> SpoiledCheckpointError:
-    logger.warning("the checkpoint of version %d cannot be used and is written anew: %s", version, failure.message)
+    logger.warning(
+        "the checkpoint of version %d cannot be used and is rewritten: %s", version, failure.message
+    )
     return SpoiledCheckpointError(failure)
 
 
@@ -485,14 +520,18 @@ def _report(state: StateManifest, *, written: bool) -> CheckpointReport:
         format=AVRO_STATE,
         num_files=state.num_files,
         num_actions=state.num_files + others,
-        protocol_version=state.protocol.min_reader_version if state.protocol else state.protocol_version,
+        protocol_version=state.protocol.min_reader_version
+        if state.protocol
+        else state.protocol_version,
         num_manifests=len(state.manifests),
         written=written,
         size_bytes=sum(manifest.size_bytes or 0 for manifest in state.manifests),
     )
 
 
-def _legacy_report(snapshot: Snapshot, pointer: LastCheckpoint, size_bytes: int) -> CheckpointReport:
+def _legacy_report(
+    snapshot: Snapshot, pointer: LastCheckpoint, size_bytes: int
+) -> CheckpointReport:
     return CheckpointReport(
         version=pointer.version,
         format=pointer.format or "",
@@ -517,7 +556,12 @@ class CheckpointQueue:
         self.forget()
 
     def submit(
-        self, table: str, work: Callable[[], None], *, shutdown_timeout_s: float, workers: int = WORKERS
+        self,
+        table: str,
+        work: Callable[[], None],
+        *,
+        shutdown_timeout_s: float,
+        workers: int = WORKERS,
     ) -> bool:
         """Schedule work that must not raise. Returns False if a checkpoint of the table is already
         scheduled.
@@ -529,7 +573,10 @@ class CheckpointQueue:
             if table in self._threads:
                 return False
             thread = threading.Thread(
-                target=self._work, args=(table, work, workers), name="indextables-checkpoint", daemon=True
+                target=self._work,
+                args=(table, work, workers),
+                name="indextables-checkpoint",
+                daemon=True,
             )
             self._threads[table] = thread, shutdown_timeout_s
         thread.start()
@@ -548,12 +595,18 @@ class CheckpointQueue:
         """
         with self._lock:
             waiting = list(self._threads.values())
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        if timeout_s is None:
+            deadline = None
+        else:
+            deadline = time.monotonic() + timeout_s
         for thread, longest_s in waiting:
             thread.join(longest_s if deadline is None else max(0.0, deadline - time.monotonic()))
         late = sum(thread.is_alive() for thread, _ in waiting)
         if late:
-            logger.warning("%d checkpoints were not done in time; the next writers of their tables write them.", late)
+            logger.warning(
+                "%d checkpoints were not done in time; the next writers of their tables write them.",
+                late,
+            )
         return not late
 
     def forget(self) -> None:
@@ -580,5 +633,6 @@ class CheckpointQueue:
 CHECKPOINTS = CheckpointQueue()
 """The queue of this process."""
 os.register_at_fork(after_in_child=CHECKPOINTS.forget)
-# Before the thread pools close, which a checkpoint needs; an ordinary exit handler would come too late.
+# Before the thread pools close, which a checkpoint needs; an ordinary exit handler would come too
+# late.
 getattr(threading, "_register_atexit", atexit.register)(CHECKPOINTS.wait)

@@ -43,7 +43,8 @@ def check_is_there(reader: BaseReader, snapshot: Snapshot) -> None:
 
     Raises:
         TableNotFoundError: The log is empty.
-        ConflictError: The log holds another version of this number, or does not lead to this version.
+        ConflictError: The log holds another version of this number, or does not lead to this
+            version.
     """
     header = snapshot.header
     if reader.versions.store.head(DROPPED) is not None:
@@ -101,7 +102,9 @@ def without_strangers(reader: BaseReader, listing: LogListing) -> LogListing:
     They would make the log look longer. Each is reported once.
     """
     top = max(listing.versions, default=-1)
-    for number in sorted({v for v in (*listing.states, *listing.legacy_checkpoints) if v > top}, reverse=True):
+    for number in sorted(
+        {v for v in (*listing.states, *listing.legacy_checkpoints) if v > top}, reverse=True
+    ):
         if top < 0:
             break
         base = _base_at(reader, listing, number)
@@ -115,7 +118,9 @@ def without_strangers(reader: BaseReader, listing: LogListing) -> LogListing:
         listing = replace(
             listing,
             states={v: info for v, info in listing.states.items() if v != number},
-            legacy_checkpoints={v: info for v, info in listing.legacy_checkpoints.items() if v != number},
+            legacy_checkpoints={
+                v: info for v, info in listing.legacy_checkpoints.items() if v != number
+            },
         )
     return listing
 
@@ -127,8 +132,13 @@ def is_of_another_table(reader: BaseReader, base: Base, full: LogListing) -> boo
     own = base.header.metadata
     if own is None:
         return False
-    first = readable_version(reader, full, 0) if 0 in full.versions else None
-    ids = [a.id for a in (first.actions if first is not None else ()) if isinstance(a, MetadataAction)]
+    if 0 in full.versions:
+        first = readable_version(reader, full, 0)
+    else:
+        first = None
+    ids = [
+        a.id for a in (first.actions if first is not None else ()) if isinstance(a, MetadataAction)
+    ]
     for number in sorted(v for v in full.states if v != base.header.version and v in full.versions):
         if ids:
             break
@@ -146,10 +156,16 @@ def of_another_table(path: str, number: int, txn_id: str | None = None) -> BadFi
         why = "its table id is another one"
     else:
         why = f"transaction {txn_id} (version {number}) is not part of both"
-    return BadFileError(f"{path} is of another table than the versions of this log: {why}.", path=path, version=number)
+    return BadFileError(
+        f"{path} is of another table than the versions of this log: {why}.",
+        path=path,
+        version=number,
+    )
 
 
-def readable_version(reader: BaseReader, listing: LogListing, number: int) -> CommittedVersion | None:
+def readable_version(
+    reader: BaseReader, listing: LogListing, number: int
+) -> CommittedVersion | None:
     """Return a version file of a listing, or None if it cannot be read."""
     try:
         return reader.versions.read([(number, listing.versions[number])])[0]

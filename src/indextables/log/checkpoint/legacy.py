@@ -12,7 +12,13 @@ import pyarrow.compute as pc
 from msgspec import Struct
 
 from indextables.config.log import CheckpointSettings, StateReadSettings
-from indextables.errors import BadFileError, CheckpointCorruptionError, NotFoundError, UnavailableError, show_value
+from indextables.errors import (
+    BadFileError,
+    CheckpointCorruptionError,
+    NotFoundError,
+    UnavailableError,
+    show_value,
+)
 from indextables.log import log_files
 from indextables.log.checkpoint.manifests import with_relative_paths
 from indextables.log.checkpoint.state_writer import live_batches
@@ -46,7 +52,9 @@ class ListedFiles(Struct, frozen=True):
     table: pa.Table
     path: str = ""
 
-    def files(self, part_filter: PartFilter | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:  # noqa: ARG002
+    def files(
+        self, part_filter: PartFilter | None = None, *, columns: Sequence[str] | None = None  # noqa: ARG002
+    ) -> pa.Table:
         """Return all files."""
         if columns is None:
             return self.table
@@ -54,7 +62,12 @@ class ListedFiles(Struct, frozen=True):
 
 
 def read_legacy_checkpoint(
-    store: Store, version: int, info: ObjectInfo, settings: StateReadSettings, *, columns: Sequence[str] | None = None
+    store: Store,
+    version: int,
+    info: ObjectInfo,
+    settings: StateReadSettings,
+    *,
+    columns: Sequence[str] | None = None,
 ) -> Base:
     """Read the base in a checkpoint, with only the named columns of its files. Raises
     CheckpointCorruptionError.
@@ -74,7 +87,9 @@ def checkpoint_format(store: Store, path: str) -> str:
     data = store.get(path)
     if is_file_of_lines(data, path=path):
         return JSON
-    content = decode_checkpoint(data, path=path, version=log_files.legacy_checkpoint_version_of(path))
+    content = decode_checkpoint(
+        data, path=path, version=log_files.legacy_checkpoint_version_of(path)
+    )
     if isinstance(content, MultiPartManifest):
         return JSON_MULTI_PART
     return JSON
@@ -104,7 +119,9 @@ def pass_over_checkpoint(
         pieces = _json_pieces(store, version, info, settings, columns)
     others: list[LogAction] = []
     for piece in pieces:
-        if piece.may_be_taken_back and any(isinstance(action, RemoveAction) for action in piece.actions):
+        if piece.may_be_taken_back and any(
+            isinstance(action, RemoveAction) for action in piece.actions
+        ):
             return None
         others += piece.actions
         visit(with_relative_paths(piece.files, root=store.url))
@@ -122,7 +139,11 @@ class _Piece(Struct, frozen=True):
 
 
 def _json_pieces(
-    store: Store, version: int, info: ObjectInfo, settings: StateReadSettings, columns: Sequence[str] | None
+    store: Store,
+    version: int,
+    info: ObjectInfo,
+    settings: StateReadSettings,
+    columns: Sequence[str] | None,
 ) -> Iterator[_Piece]:
     """Decode lines in slices, whether of one file or of parts, because decoded actions take many
     times their size.
@@ -140,20 +161,32 @@ def _json_pieces(
         slices = _read_parts(store, info.path, content, settings)
     for actions in slices:
         others = [action for action in actions if not isinstance(action, AddAction)]
-        adds = [_date_addition(a, version, info.last_modified_ms or 0) for a in actions if isinstance(a, AddAction)]
+        adds = [
+            _date_addition(a, version, info.last_modified_ms or 0)
+            for a in actions
+            if isinstance(a, AddAction)
+        ]
         table = _columns(from_actions(adds), columns)
         del actions, adds  # before the next ones come
         yield _Piece(table, others, may_be_taken_back=True)
 
 
 def _fold_actions(
-    store: Store, version: int, info: ObjectInfo, settings: StateReadSettings, columns: Sequence[str] | None
+    store: Store,
+    version: int,
+    info: ObjectInfo,
+    settings: StateReadSettings,
+    columns: Sequence[str] | None,
 ) -> tuple[list[LogAction], pa.Table]:
     """Return a checkpoint of another writer whose actions remove or replace others, as a whole."""
     every = decode_checkpoint(store.get(info.path), path=info.path, version=version)
     if isinstance(every, MultiPartManifest):
-        every = [action for part in _read_parts(store, info.path, every, settings) for action in part]
-    adds = _live(version, info, every, [action for action in every if isinstance(action, AddAction)])
+        every = [
+            action for part in _read_parts(store, info.path, every, settings) for action in part
+        ]
+    adds = _live(
+        version, info, every, [action for action in every if isinstance(action, AddAction)]
+    )
     files = with_relative_paths(_columns(from_actions(adds), columns), root=store.url)
     return [action for action in every if not isinstance(action, AddAction)], files
 
@@ -191,7 +224,9 @@ def _read_parts(
         yield from decode_slices(data, path=f"{log_files.LOG}/{name}")
 
 
-def _parquet_pieces(store: Store, version: int, info: ObjectInfo, columns: Sequence[str] | None) -> Iterator[_Piece]:
+def _parquet_pieces(
+    store: Store, version: int, info: ObjectInfo, columns: Sequence[str] | None
+) -> Iterator[_Piece]:
     paths = [info.path]
     folder = log_files.parquet_checkpoint_path(version)
     if info.path != folder:
@@ -207,12 +242,16 @@ def _parquet_pieces(store: Store, version: int, info: ObjectInfo, columns: Seque
                 yield from _parquet_part(store, info.path, other, columns)
 
 
-def _parquet_part(store: Store, path: str, part: PartFile, columns: Sequence[str] | None) -> Iterator[_Piece]:
+def _parquet_part(
+    store: Store, path: str, part: PartFile, columns: Sequence[str] | None
+) -> Iterator[_Piece]:
     """Return the files in a further part of a Parquet checkpoint."""
     place = f"{log_files.PARQUET_CHECKPOINTS}/{part.name}"
     try:
         if not log_files.is_checkpoint_part(place):
-            raise CheckpointCorruptionError(f"{path} names a part that is none: {show_value(part.name)}.", path=path)
+            raise CheckpointCorruptionError(
+                f"{path} names a part that is none: {show_value(part.name)}.", path=path
+            )
         data = store.get(place)
     except NotFoundError as error:
         message = f"{place}, a part of {path}, is missing."
@@ -237,12 +276,15 @@ def checkpoint_base_header(version: int, info: ObjectInfo, others: Sequence[LogA
     return msgspec.structs.replace(header, txn_id=last.txn_id or None)
 
 
-def _live(version: int, info: ObjectInfo, actions: Sequence[LogAction], adds: Sequence[AddAction]) -> list[AddAction]:
+def _live(
+    version: int, info: ObjectInfo, actions: Sequence[LogAction], adds: Sequence[AddAction]
+) -> list[AddAction]:
     """Return the last addition of each path that no later action removed."""
     folded = replay(Base(), [CommittedVersion(version, info.last_modified_ms or 0, tuple(actions))])
     last = {action.path: action for action in adds}
     return [
-        _date_addition(last[path], folded.header.version, folded.header.timestamp_ms) for path in folded.delta.added
+        _date_addition(last[path], folded.header.version, folded.header.timestamp_ms)
+        for path in folded.delta.added
     ]
 
 
@@ -253,7 +295,9 @@ def _date_addition(action: AddAction, version: int, timestamp_ms: int) -> AddAct
     if action.added_at_version is not None:
         return action
     return msgspec.structs.replace(
-        action, added_at_version=version, added_at_timestamp=action.modification_time or timestamp_ms
+        action,
+        added_at_version=version,
+        added_at_timestamp=action.modification_time or timestamp_ms,
     )
 
 
@@ -310,14 +354,20 @@ class LegacyWriter(Struct, frozen=True):
 
     def _write(self, snapshot: Snapshot, rows: int) -> LastCheckpoint:
         by_name = snapshot.header.protocol.min_reader_version >= RECORDED_SINCE
-        others = [_with_registry(action, snapshot, by_name=by_name) for action in checkpoint_header(snapshot.header)]
+        others = [
+            _with_registry(action, snapshot, by_name=by_name)
+            for action in checkpoint_header(snapshot.header)
+        ]
         listed = _Listed()
         batches = listed.count_batches(live_batches(snapshot, rows))
         if self.settings.format == PARQUET:
             return self._write_parquet(snapshot, others, batches, listed)
         adds = (_attach_mappings(to_actions(batch), snapshot, by_name=by_name) for batch in batches)
         if self.settings.json_layout == "object":
-            self._put(log_files.json_checkpoint_path(snapshot.version), old_checkpoints.encode_object(others, adds))
+            self._put(
+                log_files.json_checkpoint_path(snapshot.version),
+                old_checkpoints.encode_object(others, adds),
+            )
             return self._pointer(snapshot, len(others), listed, JSON)
         # Readers of the versions before know no checkpoint of several parts.
         limit = self.settings.max_file_bytes if by_name else None
@@ -340,7 +390,11 @@ class LegacyWriter(Struct, frozen=True):
         part.write(others)
         for batch in adds:
             for some, lines in _within(batch, limit):
-                if limit is not None and part.actions and _is_full(part, len(some), len(lines), limit):
+                if (
+                    limit is not None
+                    and part.actions
+                    and _is_full(part, len(some), len(lines), limit)
+                ):
                     checkpoint_id = checkpoint_id or self.new_id()
                     self._put_part(snapshot, checkpoint_id, part, parts)
                     part = CheckpointLines()
@@ -360,9 +414,13 @@ class LegacyWriter(Struct, frozen=True):
             checksums=tuple(parts.values()),
         )
         self._put(path, old_checkpoints.encode_multi_part_manifest(manifest))
-        return self._pointer(snapshot, len(others), listed, JSON_MULTI_PART, len(parts), checkpoint_id)
+        return self._pointer(
+            snapshot, len(others), listed, JSON_MULTI_PART, len(parts), checkpoint_id
+        )
 
-    def _put_part(self, snapshot: Snapshot, checkpoint_id: str, part: CheckpointLines, parts: dict[str, str]) -> None:
+    def _put_part(
+        self, snapshot: Snapshot, checkpoint_id: str, part: CheckpointLines, parts: dict[str, str]
+    ) -> None:
         """Store a part and record its name and checksum for the manifest, which is written last."""
         number = len(parts) + 1
         name = log_files.json_part_name(snapshot.version, checkpoint_id, number)
@@ -375,7 +433,11 @@ class LegacyWriter(Struct, frozen=True):
         METRICS.count("checkpoint_text_bytes_total", self.store.url, self.settings.format, by=size)
 
     def _write_parquet(
-        self, snapshot: Snapshot, others: Sequence[LogAction], batches: Iterator[pa.Table], listed: _Listed
+        self,
+        snapshot: Snapshot,
+        others: Sequence[LogAction],
+        batches: Iterator[pa.Table],
+        listed: _Listed,
     ) -> LastCheckpoint:
         """Write the further parts, then the main file, which names them."""
         path, checkpoint_id = log_files.parquet_checkpoint_path(snapshot.version), self.new_id()
@@ -384,7 +446,9 @@ class LegacyWriter(Struct, frozen=True):
         for batch in batches:
             if writer.size >= self.settings.max_file_bytes:
                 name = log_files.parquet_part_name(snapshot.version, checkpoint_id, len(parts) + 1)
-                content = writer.finish(_origin(snapshot, writer.rows, part=len(parts) + 2, parts=0))
+                content = writer.finish(
+                    _origin(snapshot, writer.rows, part=len(parts) + 2, parts=0)
+                )
                 self._put(f"{log_files.PARQUET_CHECKPOINTS}/{name}", content)
                 parts.append(PartFile(name, checksum(content)))
                 writer = ParquetCheckpointWriter(self.settings.parquet_compression)
@@ -394,20 +458,32 @@ class LegacyWriter(Struct, frozen=True):
         origin = _origin(snapshot, writer.rows, parts=1 + len(parts), others=tuple(parts))
         self._put(path, writer.finish(origin))
         several = 1 + len(parts) if parts else None
-        pointer = self._pointer(snapshot, len(others), listed, PARQUET, several, checkpoint_id if parts else None)
-        metadata = old_checkpoints.CheckpointMetadata(
-            version=snapshot.version, size=pointer.num_files or 0, parts=several, created_time=self.now_ms()
+        pointer = self._pointer(
+            snapshot, len(others), listed, PARQUET, several, checkpoint_id if parts else None
         )
-        self.store.put(path.removesuffix("parquet") + "json", old_checkpoints.encode_metadata(metadata))
+        metadata = old_checkpoints.CheckpointMetadata(
+            version=snapshot.version,
+            size=pointer.num_files or 0,
+            parts=several,
+            created_time=self.now_ms(),
+        )
+        self.store.put(
+            path.removesuffix("parquet") + "json", old_checkpoints.encode_metadata(metadata)
+        )
         return pointer
 
     def _put(self, path: str, content: bytes) -> None:
-        """Create a file or accept the existing one: a checkpoint of a version is the same whoever
-        wrote it.
+        """Create a file or accept the existing one: a checkpoint of a version is the same whichever
+        writer created it.
         """
-        METRICS.count("checkpoint_bytes_total", self.store.url, self.settings.format, by=len(content))
+        METRICS.count(
+            "checkpoint_bytes_total", self.store.url, self.settings.format, by=len(content)
+        )
         for _ in range(_PUTS):
-            if self.store.put_if_absent(path, content) is PutOutcome.CREATED or self.store.head(path) is not None:
+            if (
+                self.store.put_if_absent(path, content) is PutOutcome.CREATED
+                or self.store.head(path) is not None
+            ):
                 return
         raise UnavailableError(f"Whether {path} was written could not be found out.", path=path)
 
@@ -448,7 +524,9 @@ class _Listed(Struct):
             yield batch
 
 
-def _within(actions: Sequence[AddAction], limit: int | None) -> Iterator[tuple[Sequence[AddAction], bytes]]:
+def _within(
+    actions: Sequence[AddAction], limit: int | None
+) -> Iterator[tuple[Sequence[AddAction], bytes]]:
     """Encode actions as lines, halving a piece until it is within the limit or holds a single
     action.
     """
@@ -463,11 +541,19 @@ def _within(actions: Sequence[AddAction], limit: int | None) -> Iterator[tuple[S
 
 def _is_full(part: CheckpointLines, actions: int, text_bytes: int, limit: int) -> bool:
     """Return whether this many more actions and bytes belong into another part."""
-    return part.actions + actions > old_checkpoints.ACTIONS_PER_PART or part.text_bytes + text_bytes > limit
+    return (
+        part.actions + actions > old_checkpoints.ACTIONS_PER_PART
+        or part.text_bytes + text_bytes > limit
+    )
 
 
 def _origin(
-    snapshot: Snapshot, actions: int, *, part: int = 1, parts: int = 1, others: tuple[PartFile, ...] = ()
+    snapshot: Snapshot,
+    actions: int,
+    *,
+    part: int = 1,
+    parts: int = 1,
+    others: tuple[PartFile, ...] = (),
 ) -> CheckpointOrigin:
     """Return what a file records about its origin. Only the main file knows the number of parts."""
     table_id = snapshot.metadata.id
@@ -482,7 +568,9 @@ def _origin(
     )
 
 
-def _attach_mappings(actions: Sequence[AddAction], snapshot: Snapshot, *, by_name: bool) -> Sequence[AddAction]:
+def _attach_mappings(
+    actions: Sequence[AddAction], snapshot: Snapshot, *, by_name: bool
+) -> Sequence[AddAction]:
     """Return the files with doc mappings as readers of the table's protocol expect them: by name,
     or inline.
     """
@@ -491,7 +579,9 @@ def _attach_mappings(actions: Sequence[AddAction], snapshot: Snapshot, *, by_nam
     registry = snapshot.schema_registry
     return [
         msgspec.structs.replace(
-            a, doc_mapping_json=a.doc_mapping_json or registry.get(a.doc_mapping_ref or ""), doc_mapping_ref=None
+            a,
+            doc_mapping_json=a.doc_mapping_json or registry.get(a.doc_mapping_ref or ""),
+            doc_mapping_ref=None,
         )
         for a in actions
     ]
@@ -506,7 +596,11 @@ def _with_registry(action: LogAction, snapshot: Snapshot, *, by_name: bool) -> L
     if not by_name:
         return without_registry(action)
     registry, named = snapshot.schema_registry, set[str]()
-    for batch in live_batches(snapshot, _BATCH_ROWS, columns=["doc_mapping_ref"]) if registry else ():
+    for batch in (
+        live_batches(snapshot, _BATCH_ROWS, columns=["doc_mapping_ref"]) if registry else ()
+    ):
         named |= in_use(batch)
     mappings = {KEY_PREFIX + ref: text for ref, text in registry.items() if ref in named}
-    return msgspec.structs.replace(action, configuration={**(action.configuration or {}), **mappings})
+    return msgspec.structs.replace(
+        action, configuration={**(action.configuration or {}), **mappings}
+    )

@@ -35,7 +35,12 @@ from indextables.model.values import decode_values
 from indextables.pools import MANIFESTS
 from indextables.storage.location import inside
 from indextables.storage.store import ObjectInfo, Store
-from indextables.wire.manifest import check_manifest_name, decode_file_entries, encode_file_entries, manifest_names
+from indextables.wire.manifest import (
+    check_manifest_name,
+    decode_file_entries,
+    encode_file_entries,
+    manifest_names,
+)
 from indextables.wire.state import AVRO_STATE
 
 GROUP_ROWS = 100_000
@@ -69,7 +74,10 @@ class EntrySorter(Struct, frozen=True):
         types = {f.name: f.type for f in schema_from_json(self.metadata.schema_string)}
         names = [name for name in self.metadata.partition_columns or () if name in types]
         maps = TextMaps(entries.column("partition_values"))
-        columns = {f"p{n}": decode_values(maps.lookup(name)[0], types[name]) for n, name in enumerate(names)}
+        columns = {
+            f"p{n}": decode_values(maps.lookup(name)[0], types[name])
+            for n, name in enumerate(names)
+        }
         return pa.table({**columns, "row": pa.array(np.arange(entries.num_rows))})
 
 
@@ -85,7 +93,9 @@ def _order(keys: Sequence[pa.Table]) -> Places:
         names = []
     if not names:
         return numbers
-    table = pa.concat_tables([table.select(names) for table in keys]).append_column("row", pa.array(numbers))
+    table = pa.concat_tables([table.select(names) for table in keys]).append_column(
+        "row", pa.array(numbers)
+    )
     sort_keys = [(name, "ascending", "at_start") for name in (*names, "row")]
     order: Places = pc.sort_indices(table, sort_keys=sort_keys).to_numpy().astype(np.int64)
     return order
@@ -118,7 +128,9 @@ def damage_of_checkpoint() -> Iterator[None]:
 
 
 class ManifestReader(Struct, frozen=True):
-    """Reads the manifests of one table. A missing file is NotFoundError, a damaged one BadFileError."""
+    """Reads the manifests of one table. A missing file is NotFoundError, a damaged one
+    BadFileError.
+    """
 
     store: Store
     cache: LogCache | None
@@ -128,7 +140,11 @@ class ManifestReader(Struct, frozen=True):
     """
 
     def each(
-        self, manifests: Sequence[ManifestInfo], state_file: ObjectInfo, *, columns: Sequence[str] | None = None
+        self,
+        manifests: Sequence[ManifestInfo],
+        state_file: ObjectInfo,
+        *,
+        columns: Sequence[str] | None = None,
     ) -> Iterator[pa.Table]:
         """Yield the entries of these manifests of one state in order, in batches, with only the
         named columns.
@@ -141,7 +157,9 @@ class ManifestReader(Struct, frozen=True):
             parallelism=self.settings.parallelism,
         )
 
-    def _read_one(self, manifest: ManifestInfo, state_file: ObjectInfo, columns: Sequence[str] | None) -> pa.Table:
+    def _read_one(
+        self, manifest: ManifestInfo, state_file: ObjectInfo, columns: Sequence[str] | None
+    ) -> pa.Table:
         identity = _identity(manifest, state_file, columns)
         if self.cache:
             entries = self.cache.get("manifests", self.store.url, identity)
@@ -164,16 +182,23 @@ _DECODED = LogCache(8 << 20)
 """Decoded columns of manifests, by content."""
 
 
-def _decode(manifest: ManifestInfo, data: bytes, path: str, columns: Sequence[str] | None) -> pa.Table:
+def _decode(
+    manifest: ManifestInfo, data: bytes, path: str, columns: Sequence[str] | None
+) -> pa.Table:
     if manifest.size_bytes is not None:
         check_manifest_name(data, path=path)
     if columns is None:
         identity = None
     else:
         identity = (hashlib.sha256(data).digest(), manifest.num_entries, tuple(columns))
-    table = None if identity is None else _DECODED.get("manifests", "", identity)
+    if identity is None:
+        table = None
+    else:
+        table = _DECODED.get("manifests", "", identity)
     if table is None:
-        table = decode_file_entries(data, path=path, expected_rows=manifest.num_entries, columns=columns)
+        table = decode_file_entries(
+            data, path=path, expected_rows=manifest.num_entries, columns=columns
+        )
         if identity is not None:
             _DECODED.put("manifests", "", identity, table, cost_bytes=table.nbytes)
     return table
@@ -194,7 +219,9 @@ def with_relative_paths(files: pa.Table, *, root: str) -> pa.Table:
     return files.set_column(at, files.schema.field(at), relative)
 
 
-def _identity(manifest: ManifestInfo, state_file: ObjectInfo, columns: Sequence[str] | None) -> Hashable:
+def _identity(
+    manifest: ManifestInfo, state_file: ObjectInfo, columns: Sequence[str] | None
+) -> Hashable:
     """Return a manifest's cache identity. Our names are content-based; another writer's are unique
     only within their state.
     """
@@ -229,7 +256,9 @@ class ManifestWriter(Struct):
         self.named |= in_use(files)
         self.num_files += files.num_rows
         self.total_bytes += pc.sum(files.column("size")).as_py()
-        content = encode_file_entries(files, compression=self.settings.compression, level=self.settings.level)
+        content = encode_file_entries(
+            files, compression=self.settings.compression, level=self.settings.level
+        )
         name = self._store(content)
         METRICS.count("checkpoint_bytes_total", self.store.url, AVRO_STATE, by=len(content))
         METRICS.count("checkpoint_text_bytes_total", self.store.url, AVRO_STATE, by=files.nbytes)
@@ -262,7 +291,7 @@ class ManifestWriter(Struct):
         raise StorageError(
             f"{log_files.MANIFESTS} holds a damaged file under every name of a new manifest.",
             path=log_files.MANIFESTS,
-            hint="Look at who writes there, and move the damaged files away.",
+            hint="Find the process that writes there, and move the damaged files away.",
         )
 
     def _is_free_for(self, path: str, content: bytes) -> bool:

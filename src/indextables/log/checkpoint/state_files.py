@@ -38,7 +38,9 @@ class StateFiles(Struct, frozen=True):
     reader: ManifestReader
     fallback: Fallback
 
-    def files(self, part_filter: PartFilter | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
+    def files(
+        self, part_filter: PartFilter | None = None, *, columns: Sequence[str] | None = None
+    ) -> pa.Table:
         """Return the live files, at least those in manifests that `part_filter` keeps."""
         try:
             return self._read(part_filter, columns)
@@ -65,15 +67,22 @@ class StateFiles(Struct, frozen=True):
         else:
             needed = list(dict.fromkeys(["path", "added_at_version", *columns]))
         tables = self.reader.each(manifests, self.state_file, columns=needed if hidden else columns)
-        return (self._live(manifest, table, hidden) for manifest, table in zip(manifests, tables, strict=True))
+        return (
+            self._live(manifest, table, hidden)
+            for manifest, table in zip(manifests, tables, strict=True)
+        )
 
-    def _live(self, manifest: ManifestInfo, entries: pa.Table, hidden: Mapping[str, int | None]) -> pa.Table:
+    def _live(
+        self, manifest: ManifestInfo, entries: pa.Table, hidden: Mapping[str, int | None]
+    ) -> pa.Table:
         if _may_hide(manifest):
             live = without_tombstones(entries, hidden)
         else:
             live = entries
         if manifest.size_bytes is not None and live.num_rows != manifest.live_entry_count:
-            raise self._miscount_error(f"live files in {manifest.path}", live.num_rows, manifest.live_entry_count)
+            raise self._miscount_error(
+                f"live files in {manifest.path}", live.num_rows, manifest.live_entry_count
+            )
         return live
 
     def _check_counts(self, files: pa.Table) -> pa.Table:
@@ -96,7 +105,9 @@ class StateFiles(Struct, frozen=True):
         return CheckpointCorruptionError(message, path=path, found=actual, expected=expected)
 
 
-def manifests_to_read(manifests: Sequence[ManifestInfo], part_filter: PartFilter | None) -> list[ManifestInfo]:
+def manifests_to_read(
+    manifests: Sequence[ManifestInfo], part_filter: PartFilter | None
+) -> list[ManifestInfo]:
     """Return the manifests that can hold a wanted entry. Those without live entries are skipped."""
     full = [m for m in manifests if m.live_entry_count != 0 or m.size_bytes is None]
     if part_filter is None or not full:
@@ -121,7 +132,9 @@ def without_tombstones(entries: pa.Table, hidden: Mapping[str, int | None]) -> p
     if at.null_count == len(at):
         return entries
     positions = at.fill_null(-1).to_numpy().astype(np.int64)
-    latest = np.array([np.iinfo(np.int64).max if v is None else v for v in hidden.values()], dtype=np.int64)
+    latest = np.array(
+        [np.iinfo(np.int64).max if v is None else v for v in hidden.values()], dtype=np.int64
+    )
     added = entries.column("added_at_version").fill_null(0).to_numpy()
     gone = (positions >= 0) & (added <= latest[positions])
     return entries.filter(pa.array(~gone))

@@ -60,7 +60,12 @@ class BaseReader(Struct, frozen=True):
         return ManifestReader(self.versions.store, self.versions.cache, self.settings)
 
     def bases(
-        self, listing: LogListing, *, until: int, search: BaseSearch | None = None, but: ObjectInfo | None = None
+        self,
+        listing: LogListing,
+        *,
+        until: int,
+        search: BaseSearch | None = None,
+        but: ObjectInfo | None = None,
     ) -> Iterator[Base]:
         """Yield bases at or below a version, newest first; the last is the empty one before version
         0.
@@ -70,13 +75,25 @@ class BaseReader(Struct, frozen=True):
         """
         if self.replays:
             yield Base()
-        states = [(version, 1, info) for version, info in listing.states.items() if version <= until]
-        checkpoints = [(version, 0, info) for version, info in listing.legacy_checkpoints.items() if version <= until]
-        for version, is_state, info in sorted(states + checkpoints, key=lambda c: c[:2], reverse=True):
+        states = [
+            (version, 1, info) for version, info in listing.states.items() if version <= until
+        ]
+        checkpoints = [
+            (version, 0, info)
+            for version, info in listing.legacy_checkpoints.items()
+            if version <= until
+        ]
+        for version, is_state, info in sorted(
+            states + checkpoints, key=lambda c: c[:2], reverse=True
+        ):
             if info == but:
                 continue
             try:
-                yield self._state_base(version, info, listing) if is_state else self._legacy_base(version, info)
+                yield (
+                    self._state_base(version, info, listing)
+                    if is_state
+                    else self._legacy_base(version, info)
+                )
             except (BadFileError, UnsupportedError) as failure:
                 self.report(failure)
                 if search is not None:
@@ -98,17 +115,24 @@ class BaseReader(Struct, frozen=True):
             raise CheckpointCorruptionError(message, path=info.path, version=version)
         if any(t.path.startswith("/") or ":" in t.path for t in state.tombstones):
             root = self.versions.store.url
-            state = replace(state, tombstones=tuple(replace(t, path=inside(root, t.path)) for t in state.tombstones))
+            state = replace(
+                state,
+                tombstones=tuple(replace(t, path=inside(root, t.path)) for t in state.tombstones),
+            )
         self._remember("states", info, state, cost_bytes=len(data) * 4)
         return state
 
-    def standalone(self, version: int, info: ObjectInfo, *, columns: Sequence[str] | None = None) -> Base:
+    def standalone(
+        self, version: int, info: ObjectInfo, *, columns: Sequence[str] | None = None
+    ) -> Base:
         """Read a checkpoint that must be complete by itself. If its form is read as a whole, only
         named columns are kept.
         """
         if log_files.state_version_of(info.path) is None and columns is not None:
             with damage_of_checkpoint():
-                return read_legacy_checkpoint(self.versions.store, version, info, self.settings, columns=columns)
+                return read_legacy_checkpoint(
+                    self.versions.store, version, info, self.settings, columns=columns
+                )
         if log_files.state_version_of(info.path) is None:
             return self._legacy_base(version, info)
         state = self.read_state(version, info)
@@ -169,7 +193,9 @@ class BaseReader(Struct, frozen=True):
         for base in self.bases(listing, until=version, but=info):
             if listing.missing(base.header.version, version):
                 continue
-            between = [(v, listing.versions[v]) for v in range(base.header.version + 1, version + 1)]
+            between = [
+                (v, listing.versions[v]) for v in range(base.header.version + 1, version + 1)
+            ]
             try:
                 return replay(base, self.versions.read(between)).files(part_filter, columns=columns)
             except NotFoundError:
@@ -198,7 +224,9 @@ class BaseReader(Struct, frozen=True):
         about = ("reported", str(failure.context.get("path", failure.message)))
         if cache is not None and cache.get("reports", store.url, about) is not None:
             return
-        logger.warning("%s: %s An older state or checkpoint is used instead.", store.url, failure.message)
+        logger.warning(
+            "%s: %s An older state or checkpoint is used instead.", store.url, failure.message
+        )
         if cache is not None:
             cache.put("reports", store.url, about, failure.message, cost_bytes=200)
 
@@ -209,13 +237,17 @@ class BaseReader(Struct, frozen=True):
 
     def _remember(self, kind: str, info: ObjectInfo, value: object, *, cost_bytes: int) -> None:
         if self.versions.cache:
-            self.versions.cache.put(kind, self.versions.store.url, info, value, cost_bytes=cost_bytes)
+            self.versions.cache.put(
+                kind, self.versions.store.url, info, value, cost_bytes=cost_bytes
+            )
 
 
 def _header(state: StateManifest, info: ObjectInfo) -> Header:
     return Header(
         version=state.state_version,
-        timestamp_ms=bounded_time(state.commit_timestamp or state.created_at, info.last_modified_ms),
+        timestamp_ms=bounded_time(
+            state.commit_timestamp or state.created_at, info.last_modified_ms
+        ),
         protocol=state.protocol or _plain_protocol(state.protocol_version),
         metadata=state.metadata,
         txns={txn.app_id: txn for txn in state.txns},
@@ -226,7 +258,9 @@ def _header(state: StateManifest, info: ObjectInfo) -> Header:
     )
 
 
-def _no_other_way(failure: IndexTablesError, part_filter: PartFilter | None, columns: Sequence[str] | None) -> pa.Table:  # noqa: ARG001
+def _no_other_way(
+    failure: IndexTablesError, part_filter: PartFilter | None, columns: Sequence[str] | None  # noqa: ARG001
+) -> pa.Table:
     raise failure
 
 

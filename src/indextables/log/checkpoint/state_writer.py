@@ -65,13 +65,17 @@ def changes_since(source: StateFiles, delta: Delta) -> StateChanges:
     manifests, clashing = [], set()
     gone: set[str] = set()
     gone_bytes = 0
-    for manifest, entries in zip(source.state.manifests, _entries(source, source.state.manifests), strict=True):
+    for manifest, entries in zip(
+        source.state.manifests, _entries(source, source.state.manifests), strict=True
+    ):
         live = without_tombstones(entries, hidden)
         removed_entries = live.filter(pc.is_in(live.column("path"), value_set=touched_paths))
         gone.update(removed_entries.column("path").to_pylist())
         gone_bytes += pc.sum(removed_entries.column("size")).as_py() or 0
         left = live.num_rows - removed_entries.num_rows
-        manifests.append(replace(manifest, live_entry_count=left, tombstone_count=manifest.num_entries - left))
+        manifests.append(
+            replace(manifest, live_entry_count=left, tombstone_count=manifest.num_entries - left)
+        )
         if pc.any(pc.is_in(entries.column("path"), value_set=added_paths)).as_py():
             clashing.add(manifest.path)
     return StateChanges(tuple(manifests), frozenset(gone), gone_bytes, frozenset(clashing))
@@ -123,15 +127,22 @@ class StateWriter(Struct, frozen=True):
     compaction: CompactionSettings
     now_ms: Callable[[], int]
 
-    def state_of(self, snapshot: Snapshot, *, compact: Compact = Compact.AS_NEEDED) -> StateManifest:
+    def state_of(
+        self, snapshot: Snapshot, *, compact: Compact = Compact.AS_NEEDED
+    ) -> StateManifest:
         """Return the state of a snapshot after writing its manifests."""
         source = snapshot.base.source
-        if compact is Compact.ALL or not isinstance(source, StateFiles) or not _is_ours(source.state):
+        if (
+            compact is Compact.ALL
+            or not isinstance(source, StateFiles)
+            or not _is_ours(source.state)
+        ):
             return self._rewrite_state(snapshot)
         try:
             return self._continue_state(snapshot, source, tidy=compact is Compact.DIRTY)
         except (BadFileError, NotFoundError):
-            # A manifest of the predecessor is damaged: reading the files reports it and finds them by another way.
+            # A manifest of the predecessor is damaged: reading the files reports it and finds them
+            # by another way.
             return self._rewrite_state(snapshot)
 
     def _rewrite_state(self, snapshot: Snapshot) -> StateManifest:
@@ -143,7 +154,9 @@ class StateWriter(Struct, frozen=True):
             files = snapshot.all_files
             return self._rewritten(snapshot, [partial(_columns_of, files)], files.num_rows)
 
-    def _rewritten(self, snapshot: Snapshot, parts: Sequence[ReadPart], expected: int) -> StateManifest:
+    def _rewritten(
+        self, snapshot: Snapshot, parts: Sequence[ReadPart], expected: int
+    ) -> StateManifest:
         registry = snapshot.schema_registry
         names = renames(registry, threshold=self.settings.renormalize_threshold)
         writer = self._writer(snapshot, registry, names)
@@ -151,49 +164,82 @@ class StateWriter(Struct, frozen=True):
         mappings = {**writer.registry, **{new: registry[old] for old, new in names.items()}}
         counts = (writer.num_files, writer.total_bytes)
         return self._state(
-            snapshot, manifests, (), counts, {ref: mappings[ref] for ref in writer.named if ref in mappings}
+            snapshot,
+            manifests,
+            (),
+            counts,
+            {ref: mappings[ref] for ref in writer.named if ref in mappings},
         )
 
-    def _continue_state(self, snapshot: Snapshot, source: StateFiles, *, tidy: bool) -> StateManifest:
+    def _continue_state(
+        self, snapshot: Snapshot, source: StateFiles, *, tidy: bool
+    ) -> StateManifest:
         delta = snapshot.delta
         changes = changes_since(source, delta)
         tombstones = _tombstones(source.state, snapshot, changes)
         live = source.state.num_files - len(changes.gone) + len(delta.added)
         registry = deduplicate_mappings(delta.files, snapshot.schema_registry)[1]
-        counts = StateCounts(live, len(tombstones), self._manifests_after(changes, snapshot), len(changes.gone))
+        counts = StateCounts(
+            live, len(tombstones), self._manifests_after(changes, snapshot), len(changes.gone)
+        )
         rewrite = self._to_rewrite(changes, counts, tidy=tidy)
-        if is_most_of(rewrite, changes.manifests) or renames(registry, threshold=self.settings.renormalize_threshold):
+        if is_most_of(rewrite, changes.manifests) or renames(
+            registry, threshold=self.settings.renormalize_threshold
+        ):
             return self._rewrite_state(snapshot)
         unchanged = [manifest for manifest in changes.manifests if manifest not in rewrite]
         if rewrite:
             tombstones = still_needed(source, unchanged, tombstones)
         writer = self._writer(snapshot, snapshot.schema_registry, {})
         as_written = {manifest.path: manifest for manifest in source.state.manifests}
-        parts = [partial(_live_part, source, as_written[manifest.path], delta.touched) for manifest in rewrite]
+        parts = [
+            partial(_live_part, source, as_written[manifest.path], delta.touched)
+            for manifest in rewrite
+        ]
         rows = sum(manifest.num_entries for manifest in rewrite) + len(delta.added)
-        written = self._sort_entries(snapshot, writer, [*parts, partial(_columns_of, delta.files)], rows)
+        written = self._sort_entries(
+            snapshot, writer, [*parts, partial(_columns_of, delta.files)], rows
+        )
         added_bytes = pc.sum(delta.files.column("size")).as_py() or 0
         total_bytes = source.state.total_bytes - changes.gone_bytes + added_bytes
-        return self._state(snapshot, [*unchanged, *written], tombstones, (live, total_bytes), writer.registry)
+        return self._state(
+            snapshot, [*unchanged, *written], tombstones, (live, total_bytes), writer.registry
+        )
 
     def _manifests_after(self, changes: StateChanges, snapshot: Snapshot) -> int:
-        return len(changes.manifests) + ceil(len(snapshot.delta.added) / self.settings.entries_per_manifest)
+        return len(changes.manifests) + ceil(
+            len(snapshot.delta.added) / self.settings.entries_per_manifest
+        )
 
-    def _to_rewrite(self, changes: StateChanges, counts: StateCounts, *, tidy: bool) -> list[ManifestInfo]:
+    def _to_rewrite(
+        self, changes: StateChanges, counts: StateCounts, *, tidy: bool
+    ) -> list[ManifestInfo]:
         """Return the manifests that must or should be rewritten; all of them after a large removal."""
         per_manifest = self.settings.entries_per_manifest
         clashing = [manifest for manifest in changes.manifests if manifest.path in changes.clashing]
-        if not tidy and compaction_reason(counts, self.compaction, entries_per_manifest=per_manifest) is None:
+        if (
+            not tidy
+            and compaction_reason(counts, self.compaction, entries_per_manifest=per_manifest)
+            is None
+        ):
             return clashing
         if counts.removed > self.compaction.large_remove_threshold:
             return list(changes.manifests)
-        chosen = worth_rewriting(changes.manifests, self.compaction, entries_per_manifest=per_manifest)
+        chosen = worth_rewriting(
+            changes.manifests, self.compaction, entries_per_manifest=per_manifest
+        )
         if tidy:
             chosen += [manifest for manifest in changes.manifests if manifest.tombstone_count]
-        return [manifest for manifest in changes.manifests if manifest in chosen or manifest in clashing]
+        return [
+            manifest for manifest in changes.manifests if manifest in chosen or manifest in clashing
+        ]
 
-    def _writer(self, snapshot: Snapshot, registry: dict[str, str], names: Mapping[str, str]) -> ManifestWriter:
-        return ManifestWriter(self.store, BoundsFinder(snapshot.metadata), registry, self.settings, names)
+    def _writer(
+        self, snapshot: Snapshot, registry: dict[str, str], names: Mapping[str, str]
+    ) -> ManifestWriter:
+        return ManifestWriter(
+            self.store, BoundsFinder(snapshot.metadata), registry, self.settings, names
+        )
 
     def _sort_entries(
         self, snapshot: Snapshot, writer: ManifestWriter, parts: Sequence[ReadPart], expected: int
@@ -237,7 +283,9 @@ def _is_ours(state: StateManifest) -> bool:
     return all(manifest.size_bytes is not None for manifest in state.manifests)
 
 
-def _tombstones(state: StateManifest, snapshot: Snapshot, changes: StateChanges) -> tuple[Tombstone, ...]:
+def _tombstones(
+    state: StateManifest, snapshot: Snapshot, changes: StateChanges
+) -> tuple[Tombstone, ...]:
     added = snapshot.delta.added
     older = [tombstone for tombstone in state.tombstones if tombstone.path not in added]
     newer = [Tombstone(path, snapshot.version) for path in sorted(changes.gone - set(added))]
@@ -252,18 +300,24 @@ def _parts(snapshot: Snapshot) -> tuple[list[ReadPart], int]:
     if snapshot.holds_files:
         return _slices_of(snapshot.all_files, frozenset()), snapshot.all_files.num_rows
     if isinstance(source, StateFiles) and not _is_ours(source.state):
-        # Which of two entries of a path counts can be told only over all of them.
+        # Which of two entries of a path counts is known only over all of them.
         return [partial(_all_files, snapshot)], source.state.num_files + len(delta.added)
     if isinstance(source, StateFiles):
         passing = replace(source, reader=replace(source.reader, remembers=False))
-        older: list[ReadPart] = [partial(_live_part, passing, m, delta.touched) for m in source.state.manifests]
-        return [*older, partial(_columns_of, delta.files)], source.state.num_files + len(delta.added)
+        older: list[ReadPart] = [
+            partial(_live_part, passing, m, delta.touched) for m in source.state.manifests
+        ]
+        return [*older, partial(_columns_of, delta.files)], source.state.num_files + len(
+            delta.added
+        )
     listed = source.files()
     older = _slices_of(listed, delta.touched)
     return [*older, partial(_columns_of, delta.files)], listed.num_rows + len(delta.added)
 
 
-def live_batches(snapshot: Snapshot, rows: int, *, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+def live_batches(
+    snapshot: Snapshot, rows: int, *, columns: Sequence[str] | None = None
+) -> Iterator[pa.Table]:
     """Yield the live entries of a snapshot in batches, with at most one manifest in memory."""
     for part in _parts(snapshot)[0]:
         files = part(columns)
@@ -290,14 +344,22 @@ def _columns_of(files: pa.Table, columns: Sequence[str] | None) -> pa.Table:
 
 
 def _live_part(
-    source: StateFiles, manifest: ManifestInfo, touched_paths: frozenset[str], columns: Sequence[str] | None
+    source: StateFiles,
+    manifest: ManifestInfo,
+    touched_paths: frozenset[str],
+    columns: Sequence[str] | None,
 ) -> pa.Table:
-    needed = None if columns is None else list(dict.fromkeys(["path", *columns]))
+    if columns is None:
+        needed = None
+    else:
+        needed = list(dict.fromkeys(["path", *columns]))
     (entries,) = source.live_entries([manifest], columns=needed)
     return _drop_touched(entries, touched_paths, columns)
 
 
-def _drop_touched(entries: pa.Table, touched_paths: frozenset[str], columns: Sequence[str] | None) -> pa.Table:
+def _drop_touched(
+    entries: pa.Table, touched_paths: frozenset[str], columns: Sequence[str] | None
+) -> pa.Table:
     if touched_paths:
         hit = pc.is_in(entries.column("path"), value_set=_texts(touched_paths))
         if pc.any(hit).as_py():

@@ -75,7 +75,9 @@ def is_of_another_engine(base: Base) -> bool:
     return isinstance(base.source, StateFiles) and not base.source.state.txn_ids
 
 
-def descends(reader: BaseReader, base: Base, listing: LogListing, search: BaseSearch | None = None) -> bool:
+def descends(
+    reader: BaseReader, base: Base, listing: LogListing, search: BaseSearch | None = None
+) -> bool:
     """Return whether a base is usable; a damaged one is reported and False. Raises
     CorruptTableError like `check_descent`.
     """
@@ -136,7 +138,9 @@ def _check_own(reader: BaseReader, base: Base, listing: LogListing) -> None:
     if txn_id is not None and txn_id not in base.source.state.txn_ids:
         if is_of_another_table(reader, base, list_log(reader.versions.store)):
             raise of_another_table(base.source.state_file.path, number, txn_id)
-        raise _foreign_to(reader, base, number, f"the transaction {txn_id} of that version is not in it")
+        raise _foreign_to(
+            reader, base, number, f"the transaction {txn_id} of that version is not in it"
+        )
     _remember(reader, files)
 
 
@@ -145,7 +149,12 @@ def _check_checkpoint(reader: BaseReader, base: Base, listing: LogListing) -> No
     checkpoint, info = listing.legacy_checkpoints.get(number), listing.versions.get(number)
     files = _CheckedFiles(checkpoint, info)
     # Other writers do not name transactions in their checkpoints.
-    if checkpoint is None or info is None or not base.header.recent_txn_ids or _is_checked(reader, files):
+    if (
+        checkpoint is None
+        or info is None
+        or not base.header.recent_txn_ids
+        or _is_checked(reader, files)
+    ):
         return
     version = readable_version(reader, listing, number)
     txn_id = version.info.txn_id if version is not None else None
@@ -154,7 +163,9 @@ def _check_checkpoint(reader: BaseReader, base: Base, listing: LogListing) -> No
     _remember(reader, files)
 
 
-def _check_version(reader: BaseReader, full: LogListing, base: Base, version: CommittedVersion) -> None:
+def _check_version(
+    reader: BaseReader, full: LogListing, base: Base, version: CommittedVersion
+) -> None:
     """Check a version against the first state that covers it; later states may have removed what it
     added.
     """
@@ -172,24 +183,40 @@ def _check_version(reader: BaseReader, full: LogListing, base: Base, version: Co
         return
     held = set(base.source.files(columns=["path"]).column("path").to_pylist())
     added, gone = _outcome(version)
-    for paths, what in ((added - held, "lacks {}, which that version added"), (gone & held, "has {}, removed there")):
+    for paths, what in (
+        (added - held, "lacks {}, which that version added"),
+        (gone & held, "has {}, removed there"),
+    ):
         if paths:
-            more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+            if len(paths) > 1:
+                more = f" and {len(paths) - 1} more"
+            else:
+                more = ""
             raise _foreign_to(reader, base, version.version, "it " + what.format(min(paths) + more))
     _remember(reader, files)
 
 
 def _outcome(version: CommittedVersion) -> tuple[set[str], set[str]]:
     """Return the live and the removed paths after a version; the last action on a path counts."""
-    last = {a.path: isinstance(a, AddAction) for a in version.actions if isinstance(a, AddAction | RemoveAction)}
-    return {path for path, live in last.items() if live}, {path for path, live in last.items() if not live}
+    last = {
+        a.path: isinstance(a, AddAction)
+        for a in version.actions
+        if isinstance(a, AddAction | RemoveAction)
+    }
+    return {path for path, live in last.items() if live}, {
+        path for path, live in last.items() if not live
+    }
 
 
 def _foreign_to(reader: BaseReader, base: Base, number: int, why: str) -> CorruptTableError:
     assert isinstance(base.source, StateFiles)
-    url, state, version = reader.versions.store.url, base.source.state_file.path, log_files.version_path(number)
+    url, state, version = (
+        reader.versions.store.url,
+        base.source.state_file.path,
+        log_files.version_path(number),
+    )
     return CorruptTableError(
-        f"{state} of {url} does not descend from {version}: {why}. Two engines have written this table by turns, each "
+        f"{state} of {url} does not descend from {version}: {why}. Two engines have written this table alternately, each "
         "without the other's rows.",
         hint=f"Nothing was deleted. Version {number - 1}, by number, is the table before both. Move {version} and later "
         "versions out of the log to go on with the other side, and append the rows of the splits that they add again: "
@@ -223,7 +250,9 @@ class CheckpointVerifier(Struct, frozen=True):
     bases: BaseReader
 
     @classmethod
-    def of(cls, store: Store, reading: LogReadSettings, state_reading: StateReadSettings) -> CheckpointVerifier:
+    def of(
+        cls, store: Store, reading: LogReadSettings, state_reading: StateReadSettings
+    ) -> CheckpointVerifier:
         """Create a verifier that has not read anything yet."""
         return cls(BaseReader(VersionReader(store, LogCache(_HELD_BYTES), reading), state_reading))
 
@@ -254,7 +283,9 @@ class CheckpointVerifier(Struct, frozen=True):
             return failures[0]
         return CheckpointCorruptionError(f"{path} is missing.", path=path, version=version)
 
-    def failure(self, version: int, info: ObjectInfo, expected: Snapshot | None) -> IndexTablesError | None:
+    def failure(
+        self, version: int, info: ObjectInfo, expected: Snapshot | None
+    ) -> IndexTablesError | None:
         """Return why a checkpoint cannot replace the versions up to its own, or None. It must be as
         expected, if that is given.
         """
@@ -262,7 +293,9 @@ class CheckpointVerifier(Struct, frozen=True):
             base, fingerprint = self._passed_over(version, info)
             if base.header.metadata is None:
                 raise CheckpointCorruptionError(
-                    f"{info.path} does not hold the table's metadata.", path=info.path, version=version
+                    f"{info.path} does not hold the table's metadata.",
+                    path=info.path,
+                    version=version,
                 )
             if expected is not None:
                 if fingerprint != _expected_files(expected):
@@ -289,23 +322,33 @@ class CheckpointVerifier(Struct, frozen=True):
         if log_files.state_version_of(info.path) is None:
             store = reader.versions.store
             with damage_of_checkpoint():
-                others = pass_over_checkpoint(store, version, info, reader.settings, fingerprint.add, columns=COMPARED)
+                others = pass_over_checkpoint(
+                    store, version, info, reader.settings, fingerprint.add, columns=COMPARED
+                )
                 if others is None:
                     return reader.standalone(version, info, columns=COMPARED), None
                 return Base(checkpoint_base_header(version, info, others)), fingerprint
         base = reader.standalone(version, info)
         source = base.source
         if isinstance(source, StateFiles):
-            for entries in source.live_entries(manifests_to_read(source.state.manifests, None), columns=COMPARED):
+            for entries in source.live_entries(
+                manifests_to_read(source.state.manifests, None), columns=COMPARED
+            ):
                 fingerprint.add(entries)
             if fingerprint.counts != (source.state.num_files, source.state.total_bytes):
-                fingerprint = FilesFingerprint.of([source.files(columns=COMPARED)])  # or an error that says it
+                fingerprint = FilesFingerprint.of(
+                    [source.files(columns=COMPARED)]
+                )  # or an error that says it
         return base, fingerprint
 
-    def _descent_failure(self, version: int, info: ObjectInfo, listing: LogListing) -> IndexTablesError | None:
+    def _descent_failure(
+        self, version: int, info: ObjectInfo, listing: LogListing
+    ) -> IndexTablesError | None:
         """Return why a checkpoint does not match the version file of its number, or None."""
         try:
-            check_descent(self.bases, self.bases.standalone(version, info, columns=COMPARED), listing)
+            check_descent(
+                self.bases, self.bases.standalone(version, info, columns=COMPARED), listing
+            )
         except CorruptTableError as failure:
             return failure
         return None
@@ -318,7 +361,9 @@ class CheckpointVerifier(Struct, frozen=True):
         try:
             data = self.bases.versions.store.get(path)
             if read_container(data, path=path).rows != manifest.num_entries:
-                return CheckpointCorruptionError(f"{path} does not hold {manifest.num_entries} entries.", path=path)
+                return CheckpointCorruptionError(
+                    f"{path} does not hold {manifest.num_entries} entries.", path=path
+                )
         except (BadFileError, NotFoundError) as failure:
             return failure
         return None
@@ -328,14 +373,17 @@ class CheckpointVerifier(Struct, frozen=True):
         some are missing.
         """
         for older in sorted(
-            {v for v in (-1, *listing.states, *listing.legacy_checkpoints) if v < version}, reverse=True
+            {v for v in (-1, *listing.states, *listing.legacy_checkpoints) if v < version},
+            reverse=True,
         ):
             if listing.missing(older, version):
                 return None
             base = self._usable_base(listing, older)
             if base is not None:
                 try:
-                    version_files = [(v, listing.versions[v]) for v in range(older + 1, version + 1)]
+                    version_files = [
+                        (v, listing.versions[v]) for v in range(older + 1, version + 1)
+                    ]
                     return replay(base, self.bases.versions.read(version_files))
                 except (BadFileError, UnsupportedError, NotFoundError):
                     return None
@@ -381,13 +429,20 @@ class FilesFingerprint(Struct):
         texts = [
             files.column(name).cast(pa.string()) for name in reversed(COMPARED)
         ]  # the path last: it may be any text
-        lines = pc.binary_join_element_wise(*texts, "\n", null_handling="replace", null_replacement="null")
+        lines = pc.binary_join_element_wise(
+            *texts, "\n", null_handling="replace", null_replacement="null"
+        )
         self.files += files.num_rows
         self.size += pc.sum(files.column("size")).as_py() or 0
-        # Python's own hash has 64 bits, and is the same as long as the process lives: no fingerprint leaves it.
-        hashes = np.fromiter(map(hash, lines.cast(pa.binary()).to_pylist()), np.int64, files.num_rows).view(np.uint64)
+        # Python's own hash has 64 bits, and is the same as long as the process lives: no
+        # fingerprint leaves it.
+        hashes = np.fromiter(
+            map(hash, lines.cast(pa.binary()).to_pylist()), np.int64, files.num_rows
+        ).view(np.uint64)
         more = (int(part.sum(dtype=np.uint64)) for part in (hashes, hashes * hashes))
-        self.hashes = tuple((known + added) & _HASH_BITS for known, added in zip(self.hashes, more, strict=True))
+        self.hashes = tuple(
+            (known + added) & _HASH_BITS for known, added in zip(self.hashes, more, strict=True)
+        )
 
 
 def _expected_files(expected: Snapshot) -> FilesFingerprint:
@@ -399,7 +454,9 @@ def _expected_files(expected: Snapshot) -> FilesFingerprint:
 
 def _raise_first(differences: Iterable[str], version: int, info: ObjectInfo) -> None:
     for difference in differences:
-        raise CheckpointCorruptionError(f"{info.path}: {difference}", path=info.path, version=version)
+        raise CheckpointCorruptionError(
+            f"{info.path}: {difference}", path=info.path, version=version
+        )
 
 
 def differences(expected: Snapshot, base: Base) -> Iterator[str]:
@@ -413,12 +470,16 @@ def _other_files(expected: Snapshot, base: Base) -> Iterator[str]:
     if not _sort_by_path(files).equals(_sort_by_path(expected_files)):
         described = list(_describe_differences(_by_path(files), _by_path(expected_files)))
         yield from described
-        if not described and files.num_rows != expected_files.num_rows:  # each is what it should be, but not there once
+        if (
+            not described and files.num_rows != expected_files.num_rows
+        ):  # each is what it should be, but not there once
             yield f"the checkpoint lists {files.num_rows} files, where the versions lead to {expected_files.num_rows}."
 
 
 def _other_header(expected: Snapshot, base: Base) -> Iterator[str]:
-    if base.header.metadata is not None and _bare(base.header.metadata) != _bare(expected.header.metadata):
+    if base.header.metadata is not None and _bare(base.header.metadata) != _bare(
+        expected.header.metadata
+    ):
         yield "the checkpoint holds other metadata than the versions."
     source = base.source
     says_it = not isinstance(source, StateFiles) or source.state.protocol is not None
@@ -437,10 +498,16 @@ def _describe_differences(files: _Described, expected: _Described) -> Iterator[s
     for what, paths in (
         ("has {} that the versions do not", files.keys() - expected.keys()),
         ("lacks {}", expected.keys() - files.keys()),
-        ("describes {} otherwise", {p for p in files.keys() & expected.keys() if files[p] != expected[p]}),
+        (
+            "describes {} otherwise",
+            {p for p in files.keys() & expected.keys() if files[p] != expected[p]},
+        ),
     ):
         if paths:
-            more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+            if len(paths) > 1:
+                more = f" and {len(paths) - 1} more"
+            else:
+                more = ""
             yield f"the checkpoint {what.format(min(paths) + more)}."
 
 
@@ -450,7 +517,9 @@ def _bare(metadata: MetadataAction | None) -> MetadataAction | None:
     """
     if metadata is None:
         return None
-    configuration = {k: v for k, v in (metadata.configuration or {}).items() if not k.startswith(KEY_PREFIX)}
+    configuration = {
+        k: v for k, v in (metadata.configuration or {}).items() if not k.startswith(KEY_PREFIX)
+    }
     columns = metadata.partition_columns or ()
     return msgspec.structs.replace(metadata, configuration=configuration, partition_columns=columns)
 

@@ -1,4 +1,5 @@
-"""Which rows are meant: a typed predicate tree, from text or Arrow expressions, evaluated with SQL's logic.
+"""Which rows are meant: a typed predicate tree, from text or Arrow expressions, evaluated with
+SQL's logic.
 
 parse("level = 'ERROR' AND day >= '2024-05-01'")     SQL text -> tree
 from_arrow_expression(pc.field("n") > 5)             Arrow expression -> tree
@@ -111,7 +112,9 @@ def _with_moments(tree: Predicate, schema: pa.Schema, now_ms: int | None, zone: 
     with timestamps.
     """
     if isinstance(tree, And | Or):
-        return type(tree)(tuple(_with_moments(child, schema, now_ms, zone) for child in tree.children))
+        return type(tree)(
+            tuple(_with_moments(child, schema, now_ms, zone) for child in tree.children)
+        )
     if isinstance(tree, Not):
         return Not(_with_moments(tree.child, schema, now_ms, zone))
     literals: tuple[Literal, ...]
@@ -126,7 +129,10 @@ def _with_moments(tree: Predicate, schema: pa.Schema, now_ms: int | None, zone: 
     if isinstance(tree, Comparison):
         return replace(tree, literal=_moment(tree.literal, tree.column, schema, now_ms, zone))
     if isinstance(tree, In):
-        return replace(tree, literals=tuple(_moment(v, tree.column, schema, now_ms, zone) for v in tree.literals))
+        return replace(
+            tree,
+            literals=tuple(_moment(v, tree.column, schema, now_ms, zone) for v in tree.literals),
+        )
     return tree
 
 
@@ -134,7 +140,9 @@ def _relative(literal: Literal) -> bool:
     return isinstance(literal.value, str) and is_relative(literal.value)
 
 
-def _moment(literal: Literal, column: Column, schema: pa.Schema, now_ms: int | None, zone: str) -> Literal:
+def _moment(
+    literal: Literal, column: Column, schema: pa.Schema, now_ms: int | None, zone: str
+) -> Literal:
     kind = resolve(column, schema).type
     if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
         return literal
@@ -142,7 +150,9 @@ def _moment(literal: Literal, column: Column, schema: pa.Schema, now_ms: int | N
     if _relative(literal):
         if now_ms is None:
             message = f"{literal} is relative to the clock, which is not known here."
-            raise InvalidInputError(message, hint="Write the moment itself.", column=column.dotted_path)
+            raise InvalidInputError(
+                message, hint="Write the moment itself.", column=column.dotted_path
+            )
         value = parse_moment(value, timestamp_of(now_ms * 1_000, zone=True), zone)
     has_zone = pa.types.is_timestamp(kind) and getattr(kind, "tz", None) is not None
     if isinstance(value, str):

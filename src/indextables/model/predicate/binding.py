@@ -51,7 +51,9 @@ _HUGE = 10_000
 
 
 class Place(Struct, frozen=True):
-    """`floor` is the greatest value of the type at or below the literal; None if the literal is below all of them."""
+    """`floor` is the greatest value of the type at or below the literal; None if the literal is
+    below all of them.
+    """
 
     floor: Any
     exact: bool
@@ -109,7 +111,9 @@ def _place_integer(value: Any, arrow: pa.DataType) -> Place:
 def _place_decimal(value: Any, arrow: pa.DataType) -> Place:
     limit = 10**arrow.precision - 1
     floor, exact = _place_scaled(value, arrow.scale, -limit, limit)
-    return Place(None if floor is None else decimal.Decimal(floor).scaleb(-arrow.scale, _WIDE), exact)
+    return Place(
+        None if floor is None else decimal.Decimal(floor).scaleb(-arrow.scale, _WIDE), exact
+    )
 
 
 def _place_double(value: Any, _arrow: pa.DataType) -> Place:
@@ -241,15 +245,20 @@ def resolve(column: Column, schema: pa.Schema) -> Column:
     return Column(tuple(path), field.type)
 
 
-def _find(fields: Sequence[pa.Field], name: str, parents: tuple[str, ...], column: Column) -> pa.Field:
+def _find(
+    fields: Sequence[pa.Field], name: str, parents: tuple[str, ...], column: Column
+) -> pa.Field:
     names = [f.name for f in fields]
-    same = [f for f in fields if f.name == name] or [f for f in fields if f.name.lower() == name.lower()]
+    same = [f for f in fields if f.name == name] or [
+        f for f in fields if f.name.lower() == name.lower()
+    ]
     if len(same) == 1:
         return same[0]
     where = f" in {'.'.join(parents)!r}" if parents else ""
     if same:
         raise QuerySyntaxError(
-            f"Column {name!r}{where} is ambiguous: {[f.name for f in same]}.", column=column.dotted_path
+            f"Column {name!r}{where} is ambiguous: {[f.name for f in same]}.",
+            column=column.dotted_path,
         )
     lowered = {k.lower(): k for k in names}
     near = [lowered[n] for n in nearest(name.lower(), lowered, cutoff=0.5)]

@@ -118,7 +118,9 @@ def _pairs(schema: pa.Schema) -> list[tuple[str, str]]:
     capsule = schema.__arrow_c_schema__()
     get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
     get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    _format, _name, metadata = (ctypes.c_void_p * 3).from_address(get_pointer(capsule, b"arrow_schema") or 0)
+    _format, _name, metadata = (ctypes.c_void_p * 3).from_address(
+        get_pointer(capsule, b"arrow_schema") or 0
+    )
     if not metadata:
         return []
     position = int(metadata)
@@ -152,7 +154,9 @@ def _plain(scalar: pa.Scalar) -> Any:
             return scalar.cast(pa.timestamp("us", tz=arrow.tz and "UTC")).as_py()
         return Literal(scalar.as_py()).value
     except (pa.ArrowInvalid, OverflowError, InvalidInputError):
-        raise _refusal(f"the literal {scalar} of type {arrow}", "predicates have no such value") from None
+        raise _refusal(
+            f"the literal {scalar} of type {arrow}", "predicates have no such value"
+        ) from None
 
 
 def _condition(node: Node) -> Predicate:
@@ -231,7 +235,10 @@ def _text_match(name: str, arguments: list[Node], options: dict[str, Any]) -> Pr
     if options["ignore_case"].as_py():
         raise _refusal(f"{name}({column}, ignore_case=True)", "predicates do not ignore case")
     pattern = options["pattern"].as_py()
-    pattern = pattern.decode() if isinstance(pattern, bytes) else pattern
+    if isinstance(pattern, bytes):
+        pattern = pattern.decode()
+    else:
+        pattern = pattern
     if name == "match_substring_regex":
         return RLike(column, pattern)
     if name == "match_like":
@@ -257,7 +264,11 @@ _CALLS: dict[str, Callable[[str, list[Node], dict[str, Any]], Predicate]] = {
 
 
 _KERNELS = {"=": "equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
-_TEXT_KERNELS = {"starts_with": "starts_with", "ends_with": "ends_with", "contains": "match_substring"}
+_TEXT_KERNELS = {
+    "starts_with": "starts_with",
+    "ends_with": "ends_with",
+    "contains": "match_substring",
+}
 
 
 def evaluate(bound: Predicate, batch: pa.Table | pa.RecordBatch) -> pa.BooleanArray:
@@ -309,7 +320,9 @@ def compare(operator: str, values: Any, value: Any, arrow: pa.DataType) -> Any:
             return pc.or_(result, nan)
         return result
     other = pc.invert(nan)
-    return {"=": nan, ">=": nan, "<": other, "<=": pc.or_(nan, other), ">": pc.and_(nan, other)}[operator]
+    return {"=": nan, ">=": nan, "<": other, "<=": pc.or_(nan, other), ">": pc.and_(nan, other)}[
+        operator
+    ]
 
 
 def _is_in(values: Any, literals: Sequence[Literal], arrow: pa.DataType) -> Any:
@@ -332,12 +345,14 @@ def column_of(column: Column, batch: pa.Table | pa.RecordBatch) -> Any:
     """
     if column.type is None:
         raise InvalidInputError(
-            f"Column {column.dotted_path!r} has no type yet.", hint="Bind the predicate to a schema."
+            f"Column {column.dotted_path!r} has no type yet.",
+            hint="Bind the predicate to a schema.",
         )
     index = batch.schema.get_field_index(column.name)
     if index < 0:
         raise InvalidInputError(
-            f"The data has no column {column.name!r}.", hint=f"It has {', '.join(map(repr, batch.schema.names))}."
+            f"The data has no column {column.name!r}.",
+            hint=f"It has {', '.join(map(repr, batch.schema.names))}.",
         )
     values = batch.column(index)
     if len(column.path) > 1:

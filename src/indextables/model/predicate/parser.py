@@ -9,7 +9,8 @@
 
 A column is compared with literals only. A boolean column may stand alone.
 
-What a predicate may call: tests written as functions, casts of literals, comparisons of two literals.
+What a predicate may call: tests written as functions, casts of literals, comparisons of two
+literals.
 """
 
 from __future__ import annotations
@@ -40,7 +41,13 @@ from indextables.model.predicate.tree import (
     TextMatch,
     like,
 )
-from indextables.model.values import micros_of, parse_date, parse_decimal, parse_float, parse_timestamp
+from indextables.model.values import (
+    micros_of,
+    parse_date,
+    parse_decimal,
+    parse_float,
+    parse_timestamp,
+)
 
 FUNCTIONS: dict[str, tuple[Callable[[Column, str], Predicate], bool]] = {
     "startswith": (lambda column, text: TextMatch("starts_with", column, text), True),
@@ -62,13 +69,17 @@ def cast_literal(literal: Literal, kind: str) -> Literal:
     """Cast a literal; NULL stays NULL. A timestamp without a zone gets none until it is compared."""
     cast = _CASTS.get(kind)
     if cast is None:
-        raise InvalidInputError(f"A literal cannot be cast to {kind!r}.", hint=f"Types: {', '.join(sorted(_CASTS))}.")
+        raise InvalidInputError(
+            f"A literal cannot be cast to {kind!r}.", hint=f"Types: {', '.join(sorted(_CASTS))}."
+        )
     if literal.value is None:
         return literal
     try:
         return Literal(cast(literal.value))
     except (ValueError, TypeError, ArithmeticError):
-        raise InvalidInputError(f"{literal} is not a {kind}.", hint=f"Write a valid {kind}.") from None
+        raise InvalidInputError(
+            f"{literal} is not a {kind}.", hint=f"Write a valid {kind}."
+        ) from None
 
 
 def compare_literals(operator: str, left: Literal, right: Literal) -> Constant:
@@ -80,7 +91,9 @@ def compare_literals(operator: str, left: Literal, right: Literal) -> Constant:
         return Constant(None)
     kinds = {_kind(a), _kind(b)}
     if len(kinds) > 1:
-        raise InvalidInputError(f"{left} and {right} cannot be compared.", hint="Compare values of one kind.")
+        raise InvalidInputError(
+            f"{left} and {right} cannot be compared.", hint="Compare values of one kind."
+        )
     x, y = _key(a), _key(b)
     outcomes = {"<": x < y, "<=": x <= y, ">": x > y, ">=": x >= y, "!=": x != y}
     return Constant(outcomes.get(operator, x == y))
@@ -120,7 +133,9 @@ def _to_float(value: Any) -> float:
 
 
 def _to_decimal(value: Any) -> decimal.Decimal:
-    return parse_decimal(value if isinstance(value, str) else repr(value) if isinstance(value, float) else str(value))
+    return parse_decimal(
+        value if isinstance(value, str) else repr(value) if isinstance(value, float) else str(value)
+    )
 
 
 def _to_date(value: Any) -> dt.date:
@@ -159,7 +174,12 @@ _CASTS: dict[str, Callable[[Any], Any]] = {
 _SPELLINGS = {"==": "=", "<>": "!="}
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _COMPARISONS = ("=", "==", "<=>", "!=", "<>", "<", "<=", ">", ">=")
-_TYPED = {"DATE": "date", "TIMESTAMP": "timestamp", "TIMESTAMP_LTZ": "timestamp", "TIMESTAMP_NTZ": "timestamp_ntz"}
+_TYPED = {
+    "DATE": "date",
+    "TIMESTAMP": "timestamp",
+    "TIMESTAMP_LTZ": "timestamp",
+    "TIMESTAMP_NTZ": "timestamp_ntz",
+}
 Operand = Column | Literal
 Node = Predicate | Operand
 
@@ -244,7 +264,9 @@ class _Parser(Cursor):
         if test_parser is None:
             if word.is_word("ILIKE"):
                 hint = "Use LIKE, or RLIKE '(?i)...'."
-                raise syntax_error(self.text, word.start, f"{word.value.upper()} is not supported", hint=hint)
+                raise syntax_error(
+                    self.text, word.start, f"{word.value.upper()} is not supported", hint=hint
+                )
             return left
         self.index += 2 if negated else 1
         tree = test_parser(self.column(left, start))
@@ -259,7 +281,9 @@ class _Parser(Cursor):
         right = self.value(self.operand(), start)
         if isinstance(left, Column) and isinstance(right, Column):
             problem = f"column {left.dotted_path!r} is compared with column {right.dotted_path!r}"
-            raise syntax_error(self.text, start.start, problem, hint="Compare a column with a value.")
+            raise syntax_error(
+                self.text, start.start, problem, hint="Compare a column with a value."
+            )
         if isinstance(left, Column) and isinstance(right, Literal):
             return Comparison(operator, left, right)
         if isinstance(right, Column) and isinstance(left, Literal):
@@ -339,7 +363,9 @@ class _Parser(Cursor):
             return Literal({"TRUE": True, "FALSE": False}.get(word))
         if word in _TYPED and following.kind == "string":
             self.index += 2
-            return self.build_at(following, lambda: cast_literal(Literal(following.value), _TYPED[word]))
+            return self.build_at(
+                following, lambda: cast_literal(Literal(following.value), _TYPED[word])
+            )
         if following.is_sign("("):
             return self.call(token)
         if word in RESERVED:
@@ -384,7 +410,9 @@ class _Parser(Cursor):
         if name not in FUNCTIONS:
             names = [*FUNCTIONS, "cast"]
             hint = nearest(name, names) or f"Known functions: {', '.join(names)}."
-            raise syntax_error(self.text, token.start, f"there is no function {token.value!r}", hint=hint)
+            raise syntax_error(
+                self.text, token.start, f"there is no function {token.value!r}", hint=hint
+            )
         self.index += 2
         start = self.token
         column = self.column(self.operand(), start)
@@ -406,7 +434,9 @@ class _Parser(Cursor):
 
     def value(self, node: Node, start: Token) -> Operand:
         if isinstance(node, Predicate):
-            raise syntax_error(self.text, start.start, "a condition stands where a column or a value is expected")
+            raise syntax_error(
+                self.text, start.start, "a condition stands where a column or a value is expected"
+            )
         return node
 
     def column(self, node: Node, start: Token) -> Column:

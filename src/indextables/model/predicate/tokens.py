@@ -99,7 +99,16 @@ def dollar_string_end(text: str, start: int) -> int | None:
 
 
 SIGNS = ("<=>", "<>", "!=", "==", "<=", ">=", "=", "<", ">", "(", ")", ",", ".", "-", "+", "!")
-_ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
+_ESCAPES = {
+    "0": "\0",
+    "b": "\b",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "Z": "\x1a",
+    "%": "\\%",
+    "_": "\\_",
+}
 MAX_DIGITS = 1000
 _SUFFIXES = ("BD", "D", "F", "L", "S", "Y")
 
@@ -125,18 +134,29 @@ _WINDOW = 500
 
 
 def syntax_error(
-    text: str, position: int, problem: str, *, subject: str = "Predicate", hint: str | None = None, **context: Any
+    text: str,
+    position: int,
+    problem: str,
+    *,
+    subject: str = "Predicate",
+    hint: str | None = None,
+    **context: Any,
 ) -> QuerySyntaxError:
     """Return the error that shows the line, the position in it and the fault."""
     start = text.rfind("\n", 0, position) + 1
     end = text.find("\n", position)
     row, column = text.count("\n", 0, position) + 1, position - start + 1
     # Of a very long line the part around the place says enough.
-    first, last = max(start, position - _WINDOW), min(len(text) if end < 0 else end, position + _WINDOW)
+    first, last = (
+        max(start, position - _WINDOW),
+        min(len(text) if end < 0 else end, position + _WINDOW),
+    )
     line = text[first:last]
     pointer = "".join("\t" if c == "\t" else " " for c in text[first:position]) + "^"
     message = f"{subject}, line {row}, column {column}: {problem}.\n  {line}\n  {pointer}\n"
-    return QuerySyntaxError(message, hint=hint, position=position, line=row, column=column, **context)
+    return QuerySyntaxError(
+        message, hint=hint, position=position, line=row, column=column, **context
+    )
 
 
 def tokenize(text: str) -> list[Token]:
@@ -200,7 +220,8 @@ class Reader:
                 self.at = line_comment_end(self.text, self.at)
             elif self.text.startswith("/*", self.at):
                 self.at = self._end_literal(
-                    block_comment_end(self.text, self.at), "the comment that begins here does not end"
+                    block_comment_end(self.text, self.at),
+                    "the comment that begins here does not end",
                 )
             else:
                 return
@@ -230,14 +251,18 @@ class Reader:
 
     def _identifier(self) -> str:
         start = self.at
-        self.at = self._end_literal(identifier_end(self.text, start), "the backquote that opens here is not closed")
+        self.at = self._end_literal(
+            identifier_end(self.text, start), "the backquote that opens here is not closed"
+        )
         if self.at == start + 2:
             raise self._error(start, "an identifier cannot be empty")
         return self.text[start + 1 : self.at - 1].replace("``", "`")
 
     def _string(self, *, raw: bool) -> str:
         start = self.at
-        self.at = self._end_literal(string_end(self.text, start, raw=raw), "the string that begins here does not end")
+        self.at = self._end_literal(
+            string_end(self.text, start, raw=raw), "the string that begins here does not end"
+        )
         body = self.text[start + 1 : self.at - 1]
         if raw:
             return body
@@ -262,7 +287,11 @@ class Reader:
         letter = body[at + 1]
         for mark, digits in (("u", 4), ("U", 8)):
             code = body[at + 2 : at + 2 + digits]
-            if letter == mark and len(code) == digits and all(c in "0123456789abcdefABCDEF" for c in code):
+            if (
+                letter == mark
+                and len(code) == digits
+                and all(c in "0123456789abcdefABCDEF" for c in code)
+            ):
                 if int(code, 16) > 0x10FFFF or 0xD800 <= int(code, 16) <= 0xDFFF:
                     raise self._error(offset + at, f"\\{mark}{code} is not a character")
                 return chr(int(code, 16)), 2 + digits
@@ -277,8 +306,12 @@ class Reader:
         following = self._peek(0)
         if following == "_" or following.isalnum():
             if not digits.isdigit():
-                raise self._error(start, f"{self.text[start : word_end(self.text, self.at)]} is not a number")
-            raise self._error(start, "a name cannot begin with a digit", hint="Put the name in backquotes.")
+                raise self._error(
+                    start, f"{self.text[start : word_end(self.text, self.at)]} is not a number"
+                )
+            raise self._error(
+                start, "a name cannot begin with a digit", hint="Put the name in backquotes."
+            )
         if len(digits) > MAX_DIGITS:
             raise self._error(start, f"the number has more than {MAX_DIGITS} digits")
         try:
@@ -290,7 +323,9 @@ class Reader:
         """Consume a number; returns its digits and its suffix."""
         start = self.at
         self._digits()
-        if self._peek(0) == "." and (self._digit(1) or not (self._peek(1).isalpha() or self._peek(1) == "_")):
+        if self._peek(0) == "." and (
+            self._digit(1) or not (self._peek(1).isalpha() or self._peek(1) == "_")
+        ):
             self.at += 1
             self._digits()
         sign = 2 if self._peek(1) in ("+", "-") else 1
@@ -298,7 +333,9 @@ class Reader:
             self.at += sign
             self._digits()
         digits = self.text[start : self.at]
-        suffix = next((s for s in _SUFFIXES if self.text[self.at : self.at + len(s)].upper() == s), "")
+        suffix = next(
+            (s for s in _SUFFIXES if self.text[self.at : self.at + len(s)].upper() == s), ""
+        )
         self.at += len(suffix)
         return digits, suffix
 
@@ -368,7 +405,9 @@ class Cursor:
         """Parse a nested part. A depth that would exhaust Python's stack is a syntax error."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            raise syntax_error(self.text, self.token.start, f"more than {MAX_DEPTH} conditions inside one another")
+            raise syntax_error(
+                self.text, self.token.start, f"more than {MAX_DEPTH} conditions inside one another"
+            )
         result = part()
         self.depth -= 1
         return result
@@ -386,9 +425,13 @@ class Cursor:
             near = hint
         self.refuse(token, f"expected {expected}, found {shown}", hint=near, expected=expected)
 
-    def refuse(self, token: Token, problem: str, *, hint: str | None = None, **context: str) -> NoReturn:
+    def refuse(
+        self, token: Token, problem: str, *, hint: str | None = None, **context: str
+    ) -> NoReturn:
         """Return the error for a token, with its fault."""
-        raise syntax_error(self.text, token.start, problem, subject=self.subject, hint=hint, **context) from None
+        raise syntax_error(
+            self.text, token.start, problem, subject=self.subject, hint=hint, **context
+        ) from None
 
 
 def nearest(word: str, names: Sequence[str]) -> str | None:

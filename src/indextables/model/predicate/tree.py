@@ -1,7 +1,8 @@
 """The predicate tree: frozen, picklable values that say which rows are meant.
 
-A tree comes from SQL text, from an Arrow expression or from these constructors. `bind` gives it the types of a schema;
-only a bound tree can be evaluated. `str()` is SQL in Spark's dialect and parses back to an equal tree.
+A tree comes from SQL text, from an Arrow expression or from these constructors. `bind` gives it the
+types of a schema; only a bound tree can be evaluated. `str()` is SQL in Spark's dialect and parses
+back to an equal tree.
 
     Predicate
     ├─ And, Or, Not            SQL's three-valued logic
@@ -114,7 +115,11 @@ class Comparison(Predicate, frozen=True):
     literal: Literal
 
     def __post_init__(self) -> None:
-        _check(self.operator in OPERATORS, f"There is no comparison {self.operator!r}.", f"Use {' '.join(OPERATORS)}.")
+        _check(
+            self.operator in OPERATORS,
+            f"There is no comparison {self.operator!r}.",
+            f"Use {' '.join(OPERATORS)}.",
+        )
 
     def __str__(self) -> str:
         return f"{self.column} {self.operator} {self.literal}"
@@ -128,7 +133,9 @@ class In(Predicate, frozen=True):
 
     def __post_init__(self) -> None:
         _check(
-            len(self.literals) > 0, f"IN over column {self.column.dotted_path!r} has no values.", "Give at least one."
+            len(self.literals) > 0,
+            f"IN over column {self.column.dotted_path!r} has no values.",
+            "Give at least one.",
         )
 
     def __str__(self) -> str:
@@ -163,7 +170,11 @@ class TextMatch(Predicate, frozen=True):
     """Whether an index may preselect rows; if not, every row is evaluated."""
 
     def __post_init__(self) -> None:
-        _check(self.kind in TEXT_MATCHES, f"There is no text match {self.kind!r}.", f"Use {', '.join(TEXT_MATCHES)}.")
+        _check(
+            self.kind in TEXT_MATCHES,
+            f"There is no text match {self.kind!r}.",
+            f"Use {', '.join(TEXT_MATCHES)}.",
+        )
 
     def __str__(self) -> str:
         return f"{TEXT_MATCHES[self.kind]}({self.column}, {_literal(self.text)})"
@@ -196,9 +207,7 @@ class RLike(Predicate, frozen=True):
             regular_expression(self.pattern)
         except RegexFaultError as e:
             message = f"The regular expression {show_value(self.pattern)} cannot be read: {e}, at character {e.at}."
-            hint = (
-                "It may have characters, classes, groups, | and repetitions; in SQL text a backslash is written twice."
-            )
+            hint = "It may have characters, classes, groups, | and repetitions; in SQL text a backslash is written twice."
             raise InvalidInputError(message, hint=hint, pattern=self.pattern) from None
 
     def __str__(self) -> str:
@@ -211,7 +220,11 @@ class And(Predicate, frozen=True):
     children: tuple[Predicate, ...]
 
     def __post_init__(self) -> None:
-        _check(len(self.children) > 1, "AND needs at least two predicates.", "Use all_of() for any number.")
+        _check(
+            len(self.children) > 1,
+            "AND needs at least two predicates.",
+            "Use all_of() for any number.",
+        )
 
     def __str__(self) -> str:
         return " AND ".join(f"({c})" if isinstance(c, (And, Or)) else str(c) for c in self.children)
@@ -223,7 +236,11 @@ class Or(Predicate, frozen=True):
     children: tuple[Predicate, ...]
 
     def __post_init__(self) -> None:
-        _check(len(self.children) > 1, "OR needs at least two predicates.", "Use any_of() for any number.")
+        _check(
+            len(self.children) > 1,
+            "OR needs at least two predicates.",
+            "Use any_of() for any number.",
+        )
 
     def __str__(self) -> str:
         return " OR ".join(f"({c})" if isinstance(c, (And, Or)) else str(c) for c in self.children)
@@ -281,7 +298,9 @@ def without_index(tree: Predicate, kinds: Collection[str]) -> Predicate:
 
 def columns_of(tree: Predicate) -> tuple[str, ...]:
     """Return the top-level columns of a tree, each once, in order of appearance."""
-    return tuple(dict.fromkeys(leaf.column.name for leaf in leaves(tree) if isinstance(leaf, _COLUMN_TESTS)))
+    return tuple(
+        dict.fromkeys(leaf.column.name for leaf in leaves(tree) if isinstance(leaf, _COLUMN_TESTS))
+    )
 
 
 def _join(kind: type[And] | type[Or], parts: tuple[Predicate, ...], empty: bool) -> Predicate:
@@ -340,7 +359,9 @@ def _literal(value: Any) -> str:
     if isinstance(value, float):
         if math.isfinite(value):
             return f"{value!r}D"
-        return f"double('{'NaN' if math.isnan(value) else 'Infinity' if value > 0 else '-Infinity'}')"
+        return (
+            f"double('{'NaN' if math.isnan(value) else 'Infinity' if value > 0 else '-Infinity'}')"
+        )
     if isinstance(value, decimal.Decimal):
         text = str(value)
         if "." in text:
@@ -440,4 +461,7 @@ def _escape(text: str) -> str:
 
 
 def _quote(text: str) -> str:
-    return "".join("\\" + c if c.isascii() and c.isprintable() and not (c.isalnum() or c == " ") else c for c in text)
+    return "".join(
+        "\\" + c if c.isascii() and c.isprintable() and not (c.isalnum() or c == " ") else c
+        for c in text
+    )

@@ -1,6 +1,7 @@
 """Aggregations over the rows of a search, exact across any number of splits.
 
-    {"by_level": {"terms": {"field": "level", "size": 10}, "aggs": {"ms": {"stats": {"field": "latency"}}}}}
+    {"by_level": {"terms": {"field": "level", "size": 10}, "aggs": {"ms": {"stats": {"field":
+    "latency"}}}}}
 
 | buckets | |
 |---|---|
@@ -15,9 +16,11 @@
 | `percentiles` | `field`, `percents`; exact, with linear interpolation between neighbours |
 | `cardinality` | `field`; the exact number of different values |
 
-Nulls take part in nothing, NaN in nothing that computes. Inside a bucket, `aggs` (or `aggregations`) holds more of both.
+Nulls take part in nothing, NaN in nothing that computes. Inside a bucket, `aggs` (or
+`aggregations`) holds more of both.
 
-The result is one table, as GROUP BY would give it: a column per bucket aggregation with its key, `count`, and a column
-per metric (`ms.avg`). A bucket's own row has null in the columns of the buckets inside it, whose rows follow. Metrics
-outside of buckets form one row. Where there are several at the top, the column `aggregation` says which a row is of.
+The result is one table, as GROUP BY would give it: a column per bucket aggregation with its key,
+`count`, and a column per metric (`ms.avg`). A bucket's own row has null in the columns of the
+buckets inside it, whose rows follow. Metrics outside of buckets form one row. Where there are
+several at the top, the column `aggregation` says which a row is of.
 """

@@ -20,8 +20,24 @@ from msgspec.structs import replace
 
 from indextables.errors import InvalidInputError
 from indextables.model.values import decode_value
-from indextables.query.aggregate.spec import COUNT, WHICH, Aggregations, Bucket, Field, Metric, parse_spec, renamed
-from indextables.query.aggregate.state import Partial, Place, aggregate_split, keyed_rows, merged, numbered_groups
+from indextables.query.aggregate.spec import (
+    COUNT,
+    WHICH,
+    Aggregations,
+    Bucket,
+    Field,
+    Metric,
+    parse_spec,
+    renamed,
+)
+from indextables.query.aggregate.state import (
+    Partial,
+    Place,
+    aggregate_split,
+    keyed_rows,
+    merged,
+    numbered_groups,
+)
 from indextables.query.task import ScanTask
 from indextables.splits.query.tree import AllRows
 from indextables.splits.read.table_split import SplitEntry
@@ -32,7 +48,9 @@ def metric_columns(metric: Metric) -> dict[str, pa.DataType | None]:
     on its size.
     """
     if metric.kind == "top_hits":
-        row = pa.struct([(label, field.type) for label, field in zip(metric.labels, metric.hits, strict=True)])
+        row = pa.struct(
+            [(label, field.type) for label, field in zip(metric.labels, metric.hits, strict=True)]
+        )
         return {metric.name: pa.list_(row)}
     own, total = metric.field.element_type, _sum_type(metric.field.element_type)
     single: dict[str, pa.DataType | None] = {
@@ -74,13 +92,17 @@ def metric_values(metric: Metric, state: Mapping[str, Any] | None) -> dict[str, 
         "count": count,
         "min": state["low"],
         "max": state["high"],
-        "avg": None if state["sum"] is None else float(state["sum"]) / count,  # of values none of which is a number
+        "avg": None
+        if state["sum"] is None
+        else float(state["sum"]) / count,  # of values none of which is a number
         "sum": state["sum"],
     }
     if metric.kind == "extended_stats":
         mean = float(state["sum"]) / count
         spread = state["squares"] / count - mean * mean
-        variance = spread if math.isnan(spread) else max(0.0, spread)  # of infinite values there is none
+        variance = (
+            spread if math.isnan(spread) else max(0.0, spread)
+        )  # of infinite values there is none
         parts |= dict(zip(_SPREAD, (state["squares"], variance, math.sqrt(variance)), strict=True))
     if metric.kind in ("stats", "extended_stats"):
         return {f"{metric.name}.{part}": value for part, value in parts.items()}
@@ -100,7 +122,10 @@ def _percentiles(metric: Metric, state: Mapping[str, Any] | None) -> dict[str, A
     values = np.asarray(state["number"], np.float64)[order]
     ends = np.cumsum(np.asarray(state["n"], np.int64)[order])
     places = np.asarray(metric.percents) / 100 * (ends[-1] - 1)
-    below, above = (values[np.searchsorted(ends, edge, side="right")] for edge in (np.floor(places), np.ceil(places)))
+    below, above = (
+        values[np.searchsorted(ends, edge, side="right")]
+        for edge in (np.floor(places), np.ceil(places))
+    )
     with np.errstate(invalid="ignore"):
         between = below + (above - below) * (places - np.floor(places))
     return dict(zip(names, np.where(below == above, below, between).tolist(), strict=True))
@@ -118,13 +143,18 @@ MAX_FILLED = 100_000
 """Maximum number of buckets a histogram may fill in; more is a mistake in the interval."""
 
 
-def ordered_buckets(table: pa.Table | None, bucket: Bucket, above: tuple[Any, ...]) -> list[tuple[Any, int]]:
+def ordered_buckets(
+    table: pa.Table | None, bucket: Bucket, above: tuple[Any, ...]
+) -> list[tuple[Any, int]]:
     """Return key and count of the returned buckets, within their parent buckets."""
     if bucket.sources:
         if table is None:
             return []
         return _combined_buckets(_within(table, above), bucket, f"k{len(above)}")
-    buckets = [] if table is None else _buckets(_within(table, above), bucket, above)
+    if table is None:
+        buckets = []
+    else:
+        buckets = _buckets(_within(table, above), bucket, above)
     if bucket.labels is not None:
         counts = dict(buckets)
         return [(number, counts.get(number, 0)) for number in range(len(bucket.labels))]
@@ -136,8 +166,13 @@ def ordered_buckets(table: pa.Table | None, bucket: Bucket, above: tuple[Any, ..
 def _combined_buckets(table: pa.Table, bucket: Bucket, name: str) -> list[tuple[Any, int]]:
     """Return buckets with composite keys: by count, or by the parts of the key, after a key."""
     pairs = zip(table.column(name).to_pylist(), table.column("n").to_pylist(), strict=True)
-    shown = [(key_parts(key, bucket), key, count) for key, count in pairs if count >= bucket.min_count]
-    shown.sort(key=lambda entry: tuple(map(_sortable, entry[0].values())), reverse=bucket.by_key and bucket.descending)
+    shown = [
+        (key_parts(key, bucket), key, count) for key, count in pairs if count >= bucket.min_count
+    ]
+    shown.sort(
+        key=lambda entry: tuple(map(_sortable, entry[0].values())),
+        reverse=bucket.by_key and bucket.descending,
+    )
     if not bucket.by_key:
         shown.sort(key=lambda entry: entry[2], reverse=bucket.descending)
     if bucket.after is not None:
@@ -196,9 +231,15 @@ def _buckets(table: pa.Table, bucket: Bucket, above: tuple[Any, ...]) -> list[tu
     if bucket.min_count > 1:
         table = table.filter(pc.greater_equal(table.column("n"), bucket.min_count))
     keys = table.column(name)
-    sortable = keys.cast(pa.int8()) if pa.types.is_boolean(keys.type) else keys
+    if pa.types.is_boolean(keys.type):
+        sortable = keys.cast(pa.int8())
+    else:
+        sortable = keys
     by_key, by_count = (name, _direction(bucket)), ("n", _direction(bucket))
-    sort = [by_key] if bucket.kind != "terms" or bucket.by_key else [by_count, (name, "ascending")]
+    if bucket.kind != "terms" or bucket.by_key:
+        sort = [by_key]
+    else:
+        sort = [by_count, (name, "ascending")]
     order = pc.sort_indices(pa.table({name: sortable, "n": table.column("n")}), sort_keys=sort)
     if bucket.kind == "terms":
         order = order.slice(0, bucket.size)
@@ -223,18 +264,25 @@ def _fill(buckets: list[tuple[Any, int]], bucket: Bucket) -> list[tuple[Any, int
     for key in _steps(min(ends), max(ends), bucket):
         steps.append(key)
         if len(steps) > MAX_FILLED:
-            message = f"{bucket.name!r} would have more than {MAX_FILLED} buckets, most of them empty."
-            raise InvalidInputError(
-                message, hint="Choose a longer interval, or min_doc_count 1.", aggregation=bucket.name
+            message = (
+                f"{bucket.name!r} would have more than {MAX_FILLED} buckets, most of them empty."
             )
-    # Where clocks are changed, an interval may begin where no step leads to: none that has rows is left out.
+            raise InvalidInputError(
+                message,
+                hint="Choose a longer interval, or min_doc_count 1.",
+                aggregation=bucket.name,
+            )
+    # Where clocks are changed, an interval may begin where no step leads to: none that has rows is
+    # left out.
     return [(key, counts.get(key, 0)) for key in sorted({*steps, *counts})]
 
 
 def _keys_of(bucket: Bucket, values: Sequence[Any]) -> list[Any]:
     """Return the keys of values of a bucket's field."""
     plain = replace(bucket, field=Field(("value",), bucket.field.element_type))
-    keys: list[Any] = keyed_rows(pa.table({"value": pa.array(list(values), plain.field.type)}), plain)[1].to_pylist()
+    keys: list[Any] = keyed_rows(
+        pa.table({"value": pa.array(list(values), plain.field.type)}), plain
+    )[1].to_pylist()
     return keys
 
 
@@ -243,7 +291,9 @@ def _steps(first: Any, last: Any, bucket: Bucket) -> Iterator[Any]:
     if bucket.kind == "histogram":
         start = round((first - bucket.offset) / bucket.interval)
         stop = round((last - bucket.offset) / bucket.interval)
-        number = type(first)  # a key of floating point is one also where the interval is a whole number
+        number = type(
+            first
+        )  # a key of floating point is one also where the interval is a whole number
         yield from (number(n * bucket.interval + bucket.offset) for n in range(start, stop + 1))
         return
     at = first
@@ -289,11 +339,15 @@ def finish(partial: Partial, aggregations: Aggregations) -> pa.Table:
     result = _Result(partial)
     rows: list[Row] = []
     if aggregations.metrics:
-        rows.append({COUNT: result.count((), _ROOT), **result.metrics(aggregations.metrics, (), _ROOT)})
+        rows.append(
+            {COUNT: result.count((), _ROOT), **result.metrics(aggregations.metrics, (), _ROOT)}
+        )
     for bucket in aggregations.buckets:
         rows += [{WHICH: bucket.name, **row} for row in result.rows(bucket, (), _ROOT, {})]
     names = _result_columns(aggregations)
-    return pa.table({name: _array([row.get(name) for row in rows], kind) for name, kind in names.items()})
+    return pa.table(
+        {name: _array([row.get(name) for row in rows], kind) for name, kind in names.items()}
+    )
 
 
 class _Result:
@@ -341,36 +395,59 @@ class _Result:
             return None
         if place not in self._indexes:
             columns = [table.column(f"k{i}").to_pylist() for i in range(len(keys))]
-            self._indexes[place] = {hashable(key): row for row, key in enumerate(zip(*columns, strict=True))}
+            self._indexes[place] = {
+                hashable(key): row for row, key in enumerate(zip(*columns, strict=True))
+            }
         row = self._indexes[place].get(hashable(keys))
         if row is None:
             return None
-        return {name: table.column(name)[row].as_py() for name in table.column_names if not name.startswith("k")}
+        return {
+            name: table.column(name)[row].as_py()
+            for name in table.column_names
+            if not name.startswith("k")
+        }
 
     def _group(self, place: Place) -> pa.Table | None:
         table = self._tables.get(place)
-        value = next((n for n in ("value", "number") if table is not None and n in table.column_names), None)
-        if table is None or (value is None and not any(name.startswith("hit ") for name in table.column_names)):
+        value = next(
+            (n for n in ("value", "number") if table is not None and n in table.column_names), None
+        )
+        if table is None or (
+            value is None and not any(name.startswith("hit ") for name in table.column_names)
+        ):
             return table
         if place not in self._groups:
             keys = [name for name in table.column_names if name.startswith("k")]
             if value is None:
                 self._groups[place] = _listed_hits(table, keys)
                 return self._groups[place]
-            lists = table.group_by(keys, use_threads=False).aggregate([(value, "list"), ("n", "list")])
-            self._groups[place] = lists.select([*keys, f"{value}_list", "n_list"]).rename_columns([*keys, value, "n"])
+            lists = table.group_by(keys, use_threads=False).aggregate(
+                [(value, "list"), ("n", "list")]
+            )
+            self._groups[place] = lists.select([*keys, f"{value}_list", "n_list"]).rename_columns(
+                [*keys, value, "n"]
+            )
         return self._groups[place]
 
 
 def _listed_hits(table: pa.Table, keys: list[str]) -> pa.Table:
     """Return the rows of each group as one list, in order."""
     names = [name for name in table.column_names if name.startswith("hit ")]
-    rows = table.select(names).rename_columns([name.removeprefix("hit ") for name in names]).to_struct_array()
+    rows = (
+        table.select(names)
+        .rename_columns([name.removeprefix("hit ") for name in names])
+        .to_struct_array()
+    )
     group = numbered_groups([table.column(key) for key in keys], table.num_rows)
     order = np.argsort(group, kind="stable")
     starts = np.flatnonzero(np.diff(group[order], prepend=-1))
-    joined = rows.combine_chunks() if isinstance(rows, pa.ChunkedArray) else rows
-    lists = pa.ListArray.from_arrays(pa.array([*starts, len(order)], pa.int32()), joined.take(pa.array(order)))
+    if isinstance(rows, pa.ChunkedArray):
+        joined = rows.combine_chunks()
+    else:
+        joined = rows
+    lists = pa.ListArray.from_arrays(
+        pa.array([*starts, len(order)], pa.int32()), joined.take(pa.array(order))
+    )
     firsts = pa.array(order[starts])
     return pa.table({**{key: table.column(key).take(firsts) for key in keys}, "hits": lists})
 
@@ -394,7 +471,11 @@ def _result_columns(aggregations: Aggregations) -> dict[str, pa.DataType | None]
 
 
 def _columns(aggregations: Aggregations) -> dict[str, pa.DataType | None]:
-    names: dict[str, pa.DataType | None] = {WHICH: pa.string(), **_bucket_columns(aggregations), COUNT: pa.int64()}
+    names: dict[str, pa.DataType | None] = {
+        WHICH: pa.string(),
+        **_bucket_columns(aggregations),
+        COUNT: pa.int64(),
+    }
     return names | _metric_columns(aggregations)
 
 
@@ -437,7 +518,9 @@ def _array(values: list[Any], kind: pa.DataType | None) -> pa.Array:
     return pa.array(values, pa.decimal128(38, 0))
 
 
-def aggregate_table(task: ScanTask, spec: Mapping[str, Any], json_columns: Iterable[str] = ()) -> pa.Table:
+def aggregate_table(
+    task: ScanTask, spec: Mapping[str, Any], json_columns: Iterable[str] = ()
+) -> pa.Table:
     """Aggregate over the matching rows of a task; JSON columns have paths."""
     try:
         aggregations = parse_spec(spec, task.plan.names.logical, json_columns)

@@ -25,7 +25,15 @@ from indextables.model.values import micros_of, parse_float
 from indextables.splits.index.values import normal_key
 from indextables.splits.query.terms import typed_value
 
-_SHORT = {"1m": "minute", "1h": "hour", "1d": "day", "1w": "week", "1M": "month", "1q": "quarter", "1y": "year"}
+_SHORT = {
+    "1m": "minute",
+    "1h": "hour",
+    "1d": "day",
+    "1w": "week",
+    "1M": "month",
+    "1q": "quarter",
+    "1y": "year",
+}
 CALENDAR_UNITS = {**{unit: unit for unit in _SHORT.values()}, **_SHORT}
 _MICROS = {"ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
 
@@ -50,7 +58,16 @@ METRICS = (
     "percentiles",
     "top_hits",
 )
-BUCKETS = ("terms", "histogram", "date_histogram", "range", "filter", "filters", "multi_terms", "composite")
+BUCKETS = (
+    "terms",
+    "histogram",
+    "date_histogram",
+    "range",
+    "filter",
+    "filters",
+    "multi_terms",
+    "composite",
+)
 _NUMBERS = ("stats", "extended_stats", "sum", "avg", "percentiles", "histogram")
 COUNT, WHICH = "count", "aggregation"
 """Columns of every result. Aggregations cannot have these names."""
@@ -99,7 +116,9 @@ class Field(Struct, frozen=True):
     def renamed(self, names: ColumnNames) -> Field:
         """Return the same field with physical names."""
         if self.is_json:
-            below = names.document_path(self.path[0], [normal_key(key) for key in self.path[1:]], normal_key)
+            below = names.document_path(
+                self.path[0], [normal_key(key) for key in self.path[1:]], normal_key
+            )
             return replace(self, path=(names.column(self.path[0]), *below))
         return replace(self, path=names.path(self.path))
 
@@ -167,7 +186,9 @@ class Bucket(Struct, frozen=True):
         """Return the keys of buckets that are numbered and always returned; None if keys come from
         the rows.
         """
-        return tuple([span.key for span in self.ranges] + [part.key for part in self.filters]) or None
+        return (
+            tuple([span.key for span in self.ranges] + [part.key for part in self.filters]) or None
+        )
 
 
 class Aggregations(Struct, frozen=True):
@@ -188,7 +209,9 @@ def renamed(aggregations: Aggregations, names: ColumnNames) -> Aggregations:
         )
         for metric in aggregations.metrics
     )
-    return Aggregations(tuple(metrics), tuple(_renamed_bucket(bucket, names) for bucket in aggregations.buckets))
+    return Aggregations(
+        tuple(metrics), tuple(_renamed_bucket(bucket, names) for bucket in aggregations.buckets)
+    )
 
 
 def _renamed_bucket(bucket: Bucket, names: ColumnNames) -> Bucket:
@@ -210,17 +233,31 @@ class AggregatedColumns(Struct, frozen=True):
     """Columns whose texts are JSON documents with paths."""
 
 
-def parse_spec(spec: Mapping[str, Any], schema: pa.Schema, json_columns: Iterable[str] = ()) -> Aggregations:
+def parse_spec(
+    spec: Mapping[str, Any], schema: pa.Schema, json_columns: Iterable[str] = ()
+) -> Aggregations:
     """Parse a specification. Raises one error that lists every fault and the known names."""
     faults: list[str] = []
-    aggregations = _aggregations(spec, AggregatedColumns(schema, frozenset(json_columns)), faults, "")
+    aggregations = _aggregations(
+        spec, AggregatedColumns(schema, frozenset(json_columns)), faults, ""
+    )
     names = [name for name, _ in _names(aggregations)]
-    faults += [f"No aggregation can be called {n!r}." for n in names if n in (COUNT, WHICH, "") or "." in n]
-    faults += [f"The name {name!r} is used twice." for name, times in sorted(Counter(names).items()) if times > 1]
+    faults += [
+        f"No aggregation can be called {n!r}." for n in names if n in (COUNT, WHICH, "") or "." in n
+    ]
+    faults += [
+        f"The name {name!r} is used twice."
+        for name, times in sorted(Counter(names).items())
+        if times > 1
+    ]
     if faults:
         hint = f"Known: {', '.join((*BUCKETS, *METRICS))}. Columns: {', '.join(schema.names)}."
-        message = f"The aggregations have {len(faults)} fault(s): {' '.join(faults[:_SHOWN_FAULTS])}"
-        message += f" And {len(faults) - _SHOWN_FAULTS} more." if len(faults) > _SHOWN_FAULTS else ""
+        message = (
+            f"The aggregations have {len(faults)} fault(s): {' '.join(faults[:_SHOWN_FAULTS])}"
+        )
+        message += (
+            f" And {len(faults) - _SHOWN_FAULTS} more." if len(faults) > _SHOWN_FAULTS else ""
+        )
         raise InvalidInputError(message, hint=hint, faults=faults, columns=schema.names)
     return aggregations
 
@@ -245,7 +282,9 @@ def _names(aggregations: Aggregations) -> Iterator[tuple[str, Metric | Bucket]]:
         yield from _names(bucket.inside)
 
 
-def _aggregations(spec: Any, columns: AggregatedColumns, faults: list[str], place: str) -> Aggregations:
+def _aggregations(
+    spec: Any, columns: AggregatedColumns, faults: list[str], place: str
+) -> Aggregations:
     metrics: list[Metric] = []
     buckets: list[Bucket] = []
     if not isinstance(spec, Mapping) or not spec:
@@ -253,25 +292,49 @@ def _aggregations(spec: Any, columns: AggregatedColumns, faults: list[str], plac
         return Aggregations()
     for name, entry in spec.items():
         here = f"{place}{name}"
-        inside = {k: v for k, v in entry.items() if k in ("aggs", "aggregations")} if isinstance(entry, Mapping) else {}
-        kinds = [k for k in entry if k not in inside] if isinstance(entry, Mapping) else []
-        if len(kinds) != 1 or kinds[0] not in (*BUCKETS, *METRICS) or not isinstance(entry[kinds[0]], Mapping):
-            faults.append(f"{here!r} must hold exactly one known aggregation with its options, not {entry!r}.")
+        if isinstance(entry, Mapping):
+            inside = {k: v for k, v in entry.items() if k in ("aggs", "aggregations")}
+        else:
+            inside = {}
+        if isinstance(entry, Mapping):
+            kinds = [k for k in entry if k not in inside]
+        else:
+            kinds = []
+        if (
+            len(kinds) != 1
+            or kinds[0] not in (*BUCKETS, *METRICS)
+            or not isinstance(entry[kinds[0]], Mapping)
+        ):
+            faults.append(
+                f"{here!r} must hold exactly one known aggregation with its options, not {entry!r}."
+            )
             continue
         kind, options = kinds[0], entry[kinds[0]]
         unknown = set(options) - _OPTIONS.get(kind, {"field"})
-        faults += [f"{here!r} has the option {option!r}, which {kind} does not know." for option in sorted(unknown)]
+        faults += [
+            f"{here!r} has the option {option!r}, which {kind} does not know."
+            for option in sorted(unknown)
+        ]
         if kind in METRICS:
-            faults += [f"{here!r} is a metric and cannot hold other aggregations."] if inside else []
+            faults += (
+                [f"{here!r} is a metric and cannot hold other aggregations."] if inside else []
+            )
             metrics += _metric(str(name), kind, options, columns, faults, here)
             continue
         below = [_aggregations(v, columns, faults, f"{here}.") for v in inside.values()]
-        buckets += _any_bucket(str(name), kind, options, below[0] if below else Aggregations(), columns, faults, here)
+        buckets += _any_bucket(
+            str(name), kind, options, below[0] if below else Aggregations(), columns, faults, here
+        )
     return Aggregations(tuple(metrics), tuple(buckets))
 
 
 def _metric(
-    name: str, kind: str, options: Mapping[str, Any], columns: AggregatedColumns, faults: list[str], here: str
+    name: str,
+    kind: str,
+    options: Mapping[str, Any],
+    columns: AggregatedColumns,
+    faults: list[str],
+    here: str,
 ) -> list[Metric]:
     if kind == "top_hits":
         return _top_hits(name, options, columns, faults, here)
@@ -314,9 +377,17 @@ def _top_hits(
 ) -> list[Metric]:
     """Parse `top_hits`: the first rows of a group by an order."""
     schema = columns.schema
-    shown, sort, size = options.get("columns", schema.names), options.get("sort"), options.get("size", 3)
+    shown, sort, size = (
+        options.get("columns", schema.names),
+        options.get("sort"),
+        options.get("size", 3),
+    )
     before = len(faults)
-    if not isinstance(shown, list | tuple) or not shown or any(column not in schema.names for column in shown):
+    if (
+        not isinstance(shown, list | tuple)
+        or not shown
+        or any(column not in schema.names for column in shown)
+    ):
         faults.append(f"{here!r}: columns must be a list of columns, not {shown!r}.")
     elif len(set(shown)) < len(shown):
         faults.append(f"{here!r}: columns must name each column once, not {shown!r}.")
@@ -324,8 +395,13 @@ def _top_hits(
         faults.append(f"{here!r}: size must be a number from 1 to {MAX_HITS}, not {size!r}.")
     orders: list[tuple[Field, bool]] = []
     for text in [sort] if isinstance(sort, str) else sort if isinstance(sort, list | tuple) else []:
-        word = _sort_text(text) if isinstance(text, Mapping) else str(text)
-        column, _, direction = word.rpartition(" ") if word.lower().endswith((" asc", " desc")) else (word, "", "")
+        if isinstance(text, Mapping):
+            word = _sort_text(text)
+        else:
+            word = str(text)
+        column, _, direction = (
+            word.rpartition(" ") if word.lower().endswith((" asc", " desc")) else (word, "", "")
+        )
         down = direction.lower() == "desc" or column.startswith("-")
         field = _field(column.removeprefix("-").strip(), "top_hits", columns, faults, here)
         if field is None:
@@ -338,7 +414,17 @@ def _top_hits(
     if len(faults) > before:
         return []
     fields = tuple(Field((column,), schema.field(column).type) for column in shown)
-    return [Metric(name, "top_hits", orders[0][0], hits=fields, labels=tuple(shown), sort=tuple(orders), size=size)]
+    return [
+        Metric(
+            name,
+            "top_hits",
+            orders[0][0],
+            hits=fields,
+            labels=tuple(shown),
+            sort=tuple(orders),
+            size=size,
+        )
+    ]
 
 
 def _sort_text(entry: Mapping[str, Any]) -> str:
@@ -362,13 +448,19 @@ def _composite(
         for part, source, given in _sources(kind, options, own)
         for bucket in _any_bucket(part, source, given, Aggregations(), columns, own, part)
     ]
-    twice = [source.name for n, source in enumerate(sources) if source.name in [s.name for s in sources[:n]]]
+    twice = [
+        source.name
+        for n, source in enumerate(sources)
+        if source.name in [s.name for s in sources[:n]]
+    ]
     own += [f"the part {part!r} is there twice." for part in twice]
     arguments: dict[str, Any] = {"min_count": options.get("min_doc_count", 1)}
     if not _is_count(arguments["min_count"]):
         own.append(f"min_doc_count must be a number from 0 up, not {arguments['min_count']!r}.")
     if kind == "multi_terms" and sources:
-        arguments |= _terms({k: v for k, v in options.items() if k in ("size", "order")}, sources[0].field, own)
+        arguments |= _terms(
+            {k: v for k, v in options.items() if k in ("size", "order")}, sources[0].field, own
+        )
     elif not _is_count(options.get("size", 10)) or options.get("size", 10) == 0:
         own.append(f"size must be a number from 1 up, not {options['size']!r}.")
     else:
@@ -378,7 +470,9 @@ def _composite(
         if not isinstance(after, Mapping) or set(after) != {source.name for source in sources}:
             own.append(f"after must have a value for each of the sources, not {after!r}.")
         else:
-            arguments["after"] = tuple(_after(after[source.name], source, own) for source in sources)
+            arguments["after"] = tuple(
+                _after(after[source.name], source, own) for source in sources
+            )
     faults += [f"{name!r}: {fault}" for fault in own]
     if own:
         return []
@@ -394,25 +488,38 @@ def _after(value: Any, source: Bucket, faults: list[str]) -> Any:
     kind = source.field.element_type
     if pa.types.is_floating(kind) and isinstance(value, float | str):
         try:
-            return parse_float(str(value))  # NaN and the infinite ones are keys too, and JSON has them as text
+            return parse_float(
+                str(value)
+            )  # NaN and the infinite ones are keys too, and JSON has them as text
         except ValueError:
             pass
     return _parse_value(value, replace(source.field, type=kind), faults)
 
 
-def _sources(kind: str, options: Mapping[str, Any], faults: list[str]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+def _sources(
+    kind: str, options: Mapping[str, Any], faults: list[str]
+) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     """Return name, kind and options of each part of a composite key."""
     given = options.get("terms" if kind == "multi_terms" else "sources")
     if not isinstance(given, list | tuple) or len(given) < (2 if kind == "multi_terms" else 1):
-        several, one = '"terms": [{"field": "a"}, {"field": "b"}]', '"sources": [{"a": {"terms": {"field": "a"}}}]'
+        several, one = (
+            '"terms": [{"field": "a"}, {"field": "b"}]',
+            '"sources": [{"a": {"terms": {"field": "a"}}}]',
+        )
         faults.append(f"{kind} needs {several if kind == 'multi_terms' else one}.")
         return
     for entry in given:
         if kind == "multi_terms" and isinstance(entry, Mapping) and set(entry) == {"field"}:
             yield str(entry["field"]), "terms", entry
             continue
-        named = next(iter(entry.items())) if isinstance(entry, Mapping) and len(entry) == 1 else ("", None)
-        inner = next(iter(named[1].items())) if isinstance(named[1], Mapping) and len(named[1]) == 1 else ("", None)
+        if isinstance(entry, Mapping) and len(entry) == 1:
+            named = next(iter(entry.items()))
+        else:
+            named = ("", None)
+        if isinstance(named[1], Mapping) and len(named[1]) == 1:
+            inner = next(iter(named[1].items()))
+        else:
+            inner = ("", None)
         if (
             kind == "multi_terms"
             or inner[0] not in ("terms", "histogram", "date_histogram")
@@ -422,7 +529,8 @@ def _sources(kind: str, options: Mapping[str, Any], faults: list[str]) -> Iterat
             continue
         unknown = set(inner[1]) - (_OPTIONS[inner[0]] | {"order"})
         faults.extend(
-            f"{named[0]!r} has the option {option!r}, which {inner[0]} does not know." for option in sorted(unknown)
+            f"{named[0]!r} has the option {option!r}, which {inner[0]} does not know."
+            for option in sorted(unknown)
         )
         order = str(inner[1].get("order", "asc")).lower()
         if order != "asc":
@@ -431,12 +539,18 @@ def _sources(kind: str, options: Mapping[str, Any], faults: list[str]) -> Iterat
 
 
 def _filters(
-    name: str, options: Mapping[str, Any], inside: Aggregations, schema: pa.Schema, faults: list[str]
+    name: str,
+    options: Mapping[str, Any],
+    inside: Aggregations,
+    schema: pa.Schema,
+    faults: list[str],
 ) -> list[Bucket]:
     """Parse `filters`: a bucket for each condition, or None if one of them has a fault."""
     given = {name: options["where"]} if "where" in options else options.get("filters")
     if not isinstance(given, Mapping) or not given:
-        faults.append(f'{name!r} needs conditions: {{"where": "n > 5"}}, or {{"filters": {{"big": "n > 5"}}}}.')
+        faults.append(
+            f'{name!r} needs conditions: {{"where": "n > 5"}}, or {{"filters": {{"big": "n > 5"}}}}.'
+        )
         return []
     parts: list[FilterBucket] = []
     for key, where in given.items():
@@ -447,15 +561,27 @@ def _filters(
             return []
         names = () if bound is None else columns_of(bound)
         if bound is None or not names:
-            faults.append(f"{name!r}: the condition of {key!r} looks at no column.")
+            faults.append(f"{name!r}: the condition of {key!r} uses no column.")
             return []
         parts.append(FilterBucket(str(key), bound))
     columns = dict.fromkeys(column for part in parts for column in columns_of(part.where))
     fields = tuple(Field((column,), schema.field(column).type) for column in columns)
-    return [Bucket(name, "filters", fields[0], inside, filters=tuple(parts), more_fields=fields, min_count=0)]
+    return [
+        Bucket(
+            name,
+            "filters",
+            fields[0],
+            inside,
+            filters=tuple(parts),
+            more_fields=fields,
+            min_count=0,
+        )
+    ]
 
 
-def _field(name: Any, kind: str, columns: AggregatedColumns, faults: list[str], here: str) -> Field | None:
+def _field(
+    name: Any, kind: str, columns: AggregatedColumns, faults: list[str], here: str
+) -> Field | None:
     schema = columns.schema
     if not isinstance(name, str) or not name:
         faults.append(f"{here!r} needs a field.")
@@ -463,14 +589,27 @@ def _field(name: Any, kind: str, columns: AggregatedColumns, faults: list[str], 
     if name in schema.names:
         return Field((name,), schema.field(name).type)
     path = tuple(name.split("."))
-    column = next((".".join(path[:n]) for n in range(len(path) - 1, 0, -1) if ".".join(path[:n]) in schema.names), "")
+    column = next(
+        (
+            ".".join(path[:n])
+            for n in range(len(path) - 1, 0, -1)
+            if ".".join(path[:n]) in schema.names
+        ),
+        "",
+    )
     below = path[column.count(".") + 1 :]
     what: Any = schema.field(column).type if column else pa.null()
     for number, key in enumerate(below):
-        index = what.get_field_index(key) if pa.types.is_struct(what) else -1
+        if pa.types.is_struct(what):
+            index = what.get_field_index(key)
+        else:
+            index = -1
         if index < 0 and column in columns.json and (number or not pa.types.is_struct(what)):
             # A document may hold anything: texts are grouped, numbers are measured.
-            values = pa.float64() if kind in (*_NUMBERS, "min", "max", "range") else pa.string()
+            if kind in (*_NUMBERS, "min", "max", "range"):
+                values = pa.float64()
+            else:
+                values = pa.string()
             return Field((column, *below), pa.list_(values), is_json=True)
         if index < 0:
             faults.append(f"{here!r} names the field {name!r}, which does not exist.")
@@ -508,19 +647,33 @@ def _percents(options: Mapping[str, Any], faults: list[str], here: str) -> tuple
 
 
 def _bucket(
-    name: str, kind: str, field: Field, options: Mapping[str, Any], inside: Aggregations, faults: list[str]
+    name: str,
+    kind: str,
+    field: Field,
+    options: Mapping[str, Any],
+    inside: Aggregations,
+    faults: list[str],
 ) -> list[Bucket]:
     """Return the bucket, or None if its options have faults."""
-    # Empty intervals between full ones are shown unless asked otherwise: a gap in a chart is a finding.
-    arguments: dict[str, Any] = {"min_count": options.get("min_doc_count", 1 if kind == "terms" else 0)}
+    # Empty intervals between full ones are shown unless asked otherwise: a gap in a chart is a
+    # finding.
+    arguments: dict[str, Any] = {
+        "min_count": options.get("min_doc_count", 1 if kind == "terms" else 0)
+    }
     own_faults: list[str] = []
     if not _is_count(arguments["min_count"]):
-        own_faults.append(f"min_doc_count must be a number from 0 up, not {arguments['min_count']!r}.")
+        own_faults.append(
+            f"min_doc_count must be a number from 0 up, not {arguments['min_count']!r}."
+        )
     if kind == "terms":
         arguments |= _terms(options, field, own_faults)
     elif kind == "histogram":
         arguments |= {"interval": options.get("interval"), "offset": options.get("offset", 0)}
-        if not _is_number(arguments["interval"]) or arguments["interval"] <= 0 or not _is_number(arguments["offset"]):
+        if (
+            not _is_number(arguments["interval"])
+            or arguments["interval"] <= 0
+            or not _is_number(arguments["offset"])
+        ):
             own_faults.append("interval must be a number above 0, and offset a number.")
     elif kind == "date_histogram":
         arguments |= _date_interval(options, own_faults)
@@ -537,17 +690,30 @@ def _bucket(
 
 
 def _terms(options: Mapping[str, Any], field: Field, faults: list[str]) -> dict[str, Any]:
-    size, order, missing = options.get("size", 10), options.get("order", {"_count": "desc"}), options.get("missing")
+    size, order, missing = (
+        options.get("size", 10),
+        options.get("order", {"_count": "desc"}),
+        options.get("missing"),
+    )
     if not _is_count(size) or size == 0:
         faults.append(f"size must be a number from 1 up, not {size!r}.")
-    if not isinstance(order, Mapping) or list(order) not in (["_count"], ["_key"]) or _direction(order) is None:
+    if (
+        not isinstance(order, Mapping)
+        or list(order) not in (["_count"], ["_key"])
+        or _direction(order) is None
+    ):
         faults.append(f'order must be {{"_count": "desc"}} or {{"_key": "asc"}}, not {order!r}.')
         return {}
     if missing is not None and pa.types.is_list(field.type):
         faults.append("missing is not for a field of lists.")
     elif missing is not None:
         missing = _parse_value(missing, field, faults)
-    return {"size": size, "by_key": "_key" in order, "descending": _direction(order) == "desc", "missing": missing}
+    return {
+        "size": size,
+        "by_key": "_key" in order,
+        "descending": _direction(order) == "desc",
+        "missing": missing,
+    }
 
 
 def _direction(order: Mapping[str, Any]) -> str | None:
@@ -562,10 +728,15 @@ def _date_interval(options: Mapping[str, Any], faults: list[str]) -> dict[str, A
     value = str(options[names[0]]) if len(names) == 1 else ""
     if names == ["calendar_interval"] and value in CALENDAR_UNITS:
         return {"unit": CALENDAR_UNITS[value]}
-    micros = fixed_micros(value) if names == ["fixed_interval"] else None
+    if names == ["fixed_interval"]:
+        micros = fixed_micros(value)
+    else:
+        micros = None
     if micros is None:
         units = ", ".join(dict.fromkeys(CALENDAR_UNITS.values()))
-        faults.append(f"give either fixed_interval (30s, 5m, 1h, 7d) or calendar_interval ({units}).")
+        faults.append(
+            f"give either fixed_interval (30s, 5m, 1h, 7d) or calendar_interval ({units})."
+        )
         return {}
     return {"interval": micros}
 
@@ -579,7 +750,9 @@ def _time_zone(options: Mapping[str, Any], field: Field, faults: list[str]) -> s
     if "calendar_interval" not in options:
         faults.append("time_zone goes with calendar_interval; a fixed_interval is moved by offset.")
     elif not pa.types.is_timestamp(kind) or kind.tz is None:
-        faults.append(f"time_zone needs times with a zone, and {'.'.join(field.path)!r} is {field.type}.")
+        faults.append(
+            f"time_zone needs times with a zone, and {'.'.join(field.path)!r} is {field.type}."
+        )
     else:
         try:
             zoneinfo.ZoneInfo(zone)
@@ -615,7 +788,9 @@ def _ranges(entries: Any, field: Field, faults: list[str]) -> tuple[RangeBucket,
             faults.append(f"a range is a mapping of from, to and key, not {entry!r}.")
             continue
         low, high = entry.get("from"), entry.get("to")
-        key = str(entry.get("key") or f"{'*' if low is None else low}-{'*' if high is None else high}")
+        key = str(
+            entry.get("key") or f"{'*' if low is None else low}-{'*' if high is None else high}"
+        )
         typed = [None if v is None else _parse_value(v, field, faults) for v in (low, high)]
         ranges.append(RangeBucket(key, *typed))
     if not ranges:
@@ -661,7 +836,9 @@ def _plain(value: Any) -> str:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < float("inf")
+    return (
+        isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < float("inf")
+    )
 
 
 def _is_count(value: Any) -> bool:

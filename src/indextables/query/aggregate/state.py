@@ -1,14 +1,17 @@
-"""Partial results: what a split (or a batch of rows) says about every group. Small tables that add up.
+"""Partial results: what a split (or a batch of rows) says about every group. Small tables that add
+up.
 
-A group is a path of buckets; its tables have a constant `k0`, the buckets' keys as columns `k1`, `k2`, … and then
+A group is a path of buckets; its tables have a constant `k0`, the buckets' keys as columns `k1`,
+`k2`, … and then
 
-    rows      n                            how many rows
-    moments   n, sum, low, high            per metric of a few numbers
-    values    value, n                     per metric that needs every value
+    rows      n                            how many rows moments   n, sum, low, high            per
+    metric of a few numbers values    value, n                     per metric that needs every value
     numbers   number, n                    for percentiles: every number, or of very many a digest
-    hits      sort 0 desc, …, hit level, …  for top_hits: the first rows, and what they are ordered by
+    hits      sort 0 desc, …, hit level, …  for top_hits: the first rows, and what they are ordered
+    by
 
-Adding is concatenating and grouping again, so any order of splits and workers gives the same result.
+Adding is concatenating and grouping again, so any order of splits and workers gives the same
+result.
 
 Which bucket a row belongs to: the key of each row under a bucket aggregation, in Arrow and numpy.
 """
@@ -48,7 +51,10 @@ def values_of(table: pa.Table, field: Field) -> pa.Array:
         values = pc.struct_field(values, list(field.path[1:]))
     if is_text(values.type):
         return plain_texts(values)
-    joined = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    if isinstance(values, pa.ChunkedArray):
+        joined = values.combine_chunks()
+    else:
+        joined = values
     if pa.types.is_dictionary(joined.type):
         joined = joined.dictionary_decode()
     return _plain_floats(joined)
@@ -71,9 +77,14 @@ def _document_values(column: pa.ChunkedArray, field: Field) -> pa.Array:
     path, numbers = field.path[1:], pa.types.is_floating(field.element_type)
     rows: list[list[Any] | None] = []
     for document in documents(column):
-        found = [] if document is None else [value for at, value in leaves(document) if at == path]
+        if document is None:
+            found = []
+        else:
+            found = [value for at, value in leaves(document) if at == path]
         if numbers:
-            rows.append([float(v) for v in found if isinstance(v, int | float) and not isinstance(v, bool)])
+            rows.append(
+                [float(v) for v in found if isinstance(v, int | float) and not isinstance(v, bool)]
+            )
         else:
             rows.append([v if isinstance(v, str) else json.dumps(v) for v in found])
     return pa.array(rows, field.type)
@@ -110,7 +121,10 @@ def _value_keys(values: pa.Array, bucket: Bucket) -> tuple[pa.Array, pa.Array]:
     if bucket.kind == "range":
         return _range_keys(without_nan(values), bucket)
     if bucket.kind == "terms":
-        keys = values if bucket.missing is None else pc.fill_null(values, pa.scalar(bucket.missing, values.type))
+        if bucket.missing is None:
+            keys = values
+        else:
+            keys = pc.fill_null(values, pa.scalar(bucket.missing, values.type))
     elif bucket.kind == "histogram":
         keys = _number_keys(without_nan(values), bucket)
     else:
@@ -122,18 +136,32 @@ def _value_keys(values: pa.Array, bucket: Bucket) -> tuple[pa.Array, pa.Array]:
 def _codes(table: pa.Table, bucket: Bucket) -> tuple[pa.Array, pa.Array] | None:
     """Return the keys of terms that are dictionary codes without decoding them."""
     column = table.column(bucket.field.path[0])
-    if bucket.kind != "terms" or bucket.missing is not None or not pa.types.is_dictionary(column.type):
+    if (
+        bucket.kind != "terms"
+        or bucket.missing is not None
+        or not pa.types.is_dictionary(column.type)
+    ):
         return None
-    if column.num_chunks != 1 or len(bucket.field.path) > 1 or column.chunk(0).dictionary.null_count:
+    if (
+        column.num_chunks != 1
+        or len(bucket.field.path) > 1
+        or column.chunk(0).dictionary.null_count
+    ):
         return None
     keys = column.chunk(0)
-    rows = pa.array(np.arange(len(keys)) if keys.null_count == 0 else np.flatnonzero(pc.is_valid(keys)))
+    rows = pa.array(
+        np.arange(len(keys)) if keys.null_count == 0 else np.flatnonzero(pc.is_valid(keys))
+    )
     return rows, keys if keys.null_count == 0 else keys.take(rows)
 
 
 def _once_per_row(rows: pa.Array, keys: pa.Array) -> tuple[pa.Array, pa.Array]:
     """Return each row with each of its distinct keys."""
-    distinct = pa.table({"row": rows, "key": keys}).group_by(["row", "key"], use_threads=False).aggregate([])
+    distinct = (
+        pa.table({"row": rows, "key": keys})
+        .group_by(["row", "key"], use_threads=False)
+        .aggregate([])
+    )
     row, key = (distinct.column(name).combine_chunks() for name in ("row", "key"))
     return row, key
 
@@ -158,27 +186,45 @@ def combined_key(values: Sequence[pa.Scalar]) -> str:
     return json.dumps([encode_value(value) for value in values])
 
 
-def numbered_groups(keys: Sequence[pa.Array | pa.ChunkedArray], count: int) -> npt.NDArray[np.int64]:
+def numbered_groups(
+    keys: Sequence[pa.Array | pa.ChunkedArray], count: int
+) -> npt.NDArray[np.int64]:
     """Return a number for each row that rows with equal keys share."""
     number = np.zeros(count, np.int64)
     for key in keys:
-        plain = key.combine_chunks() if isinstance(key, pa.ChunkedArray) else key
-        codes = plain.dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False)
+        if isinstance(key, pa.ChunkedArray):
+            plain = key.combine_chunks()
+        else:
+            plain = key
+        codes = plain.dictionary_encode(null_encoding="encode").indices.to_numpy(
+            zero_copy_only=False
+        )
         # Numbered again each time: the product of several numbers of distinct keys may not fit.
-        number = np.unique(number * (int(codes.max(initial=0)) + 1) + codes, return_inverse=True)[1].reshape(-1)
+        number = np.unique(number * (int(codes.max(initial=0)) + 1) + codes, return_inverse=True)[
+            1
+        ].reshape(-1)
     return number.astype(np.int64)
 
 
 def _number_keys(values: pa.Array, bucket: Bucket) -> pa.Array:
-    integral = isinstance(bucket.interval, int) and isinstance(bucket.offset, int) and pa.types.is_integer(values.type)
+    integral = (
+        isinstance(bucket.interval, int)
+        and isinstance(bucket.offset, int)
+        and pa.types.is_integer(values.type)
+    )
     kind = pa.int64() if integral else pa.float64()
     numbers = values.cast(kind, safe=integral)
     floats = numbers.fill_null(0).to_numpy(zero_copy_only=False)
-    finite = np.isfinite(floats) if not integral else np.ones(len(floats), np.bool_)
+    if not integral:
+        finite = np.isfinite(floats)
+    else:
+        finite = np.ones(len(floats), np.bool_)
     low = np.floor_divide(np.where(finite, floats, 0) - bucket.offset, bucket.interval)
     starts = low * bucket.interval + bucket.offset
     if integral and np.any((starts > floats) | (floats - starts >= bucket.interval)):
-        raise OverflowError(f"a bucket of {bucket.name!r} begins below the smallest whole number of 64 bits")
+        raise OverflowError(
+            f"a bucket of {bucket.name!r} begins below the smallest whole number of 64 bits"
+        )
     keys = pa.array(starts, kind)
     return pc.if_else(pc.and_(numbers.is_valid(), pa.array(finite)), keys, pa.scalar(None, kind))
 
@@ -191,15 +237,22 @@ def _time_keys(values: pa.Array, bucket: Bucket) -> pa.Array:
             return pc.floor_temporal(values, unit=bucket.unit, week_starts_monday=True)
         shift = pa.scalar(int(bucket.offset), pa.duration("us"))
         times = values.cast(
-            pa.timestamp("us", values.type.tz if pa.types.is_timestamp(values.type) else None), safe=False
+            pa.timestamp("us", values.type.tz if pa.types.is_timestamp(values.type) else None),
+            safe=False,
         )
-        floored = pc.floor_temporal(pc.subtract(times, shift), unit=bucket.unit, week_starts_monday=True)
+        floored = pc.floor_temporal(
+            pc.subtract(times, shift), unit=bucket.unit, week_starts_monday=True
+        )
         return pc.add(floored, shift)
-    moment = pa.timestamp("us", "UTC" if pa.types.is_timestamp(values.type) and values.type.tz else None)
+    moment = pa.timestamp(
+        "us", "UTC" if pa.types.is_timestamp(values.type) and values.type.tz else None
+    )
     micros = values.cast(moment, safe=False).cast(pa.int64())
     shifted = micros.fill_null(0).to_numpy(zero_copy_only=False) - int(bucket.offset)
     low = np.floor_divide(shifted, bucket.interval) * int(bucket.interval) + int(bucket.offset)
-    return pc.if_else(micros.is_valid(), pa.array(low, pa.int64()), pa.scalar(None, pa.int64())).cast(moment)
+    return pc.if_else(
+        micros.is_valid(), pa.array(low, pa.int64()), pa.scalar(None, pa.int64())
+    ).cast(moment)
 
 
 def _range_keys(values: pa.Array, bucket: Bucket) -> tuple[pa.Array, pa.Array]:
@@ -225,7 +278,9 @@ def _comparable(values: pa.Array) -> npt.NDArray[Any]:
     if pa.types.is_date(values.type) or pa.types.is_timestamp(values.type):
         times = pa.timestamp("us", values.type.tz if pa.types.is_timestamp(values.type) else None)
         return np.asarray(values.cast(times, safe=False).cast(pa.int64()))
-    return np.asarray(values.cast(pa.float64() if pa.types.is_floating(values.type) else pa.int64()))
+    return np.asarray(
+        values.cast(pa.float64() if pa.types.is_floating(values.type) else pa.int64())
+    )
 
 
 def _positions(
@@ -272,7 +327,11 @@ def aggregate_split(
     split: Searchable, aggregations: Aggregations, query: Query, *, where: Predicate | None = None
 ) -> Partial:
     """Aggregate one split. Reads the aggregated columns of matching rows."""
-    names = [n for n in dict.fromkeys(f.path[0] for f in fields_of(aggregations)) if n in split.schema.names]
+    names = [
+        n
+        for n in dict.fromkeys(f.path[0] for f in fields_of(aggregations))
+        if n in split.schema.names
+    ]
     rows = find_rows(split, query, where=where)
     parts: list[Partial] = []
     if not len(rows):
@@ -290,7 +349,10 @@ def aggregate_split(
 def _takes_codes(aggregations: Aggregations) -> bool:
     """Return whether texts may be dictionary codes: only where plain keys are made of them."""
     return not aggregations.metrics and all(
-        bucket.kind in _PLAIN and not bucket.sources and not bucket.field.is_json and _takes_codes(bucket.inside)
+        bucket.kind in _PLAIN
+        and not bucket.sources
+        and not bucket.field.is_json
+        and _takes_codes(bucket.inside)
         for bucket in aggregations.buckets
     )
 
@@ -299,7 +361,9 @@ def aggregate_rows(table: pa.Table, aggregations: Aggregations) -> Partial:
     """Aggregate the rows of a table. A missing column holds nulls."""
     for missing in fields_of(aggregations):
         if missing.path[0] not in table.column_names:
-            table = table.append_column(missing.path[0], pa.nulls(table.num_rows, _column_type(missing)))
+            table = table.append_column(
+                missing.path[0], pa.nulls(table.num_rows, _column_type(missing))
+            )
     return Partial(dict(_group(table, aggregations, (), [pa.repeat(_FIRST_KEY, table.num_rows)])))
 
 
@@ -331,9 +395,15 @@ def _group(
     for bucket in aggregations.buckets:
         rows, own = keyed_rows(table, bucket)
         if place == () and bucket.inside == Aggregations():
-            yield (bucket.name,), _count_rows({"k0": pa.repeat(_FIRST_KEY, len(own)), "k1": own}, len(own))
+            yield (
+                (bucket.name,),
+                _count_rows({"k0": pa.repeat(_FIRST_KEY, len(own)), "k1": own}, len(own)),
+            )
             continue
-        own = own.dictionary_decode() if pa.types.is_dictionary(own.type) else own
+        if pa.types.is_dictionary(own.type):
+            own = own.dictionary_decode()
+        else:
+            own = own
         yield from _inside(table.take(rows), bucket, place, [*(k.take(rows) for k in keys), own])
 
 
@@ -346,19 +416,37 @@ def _count_rows(keys: Mapping[str, pa.Array], rows: int) -> pa.Table:
     if own is not None and _is_tallied(own.type):
         tally = pc.value_counts(own)
         values = tally.field("values")
-        values = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
-        return pa.table({first: pa.repeat(_FIRST_KEY, len(values)), others[0]: values, "n": tally.field("counts")})
-    return _group_rows(pa.table({**keys, _ROW: pa.nulls(rows)}), list(keys), [([], "count_all")], ["n"])
+        if pa.types.is_dictionary(values.type):
+            values = values.dictionary_decode()
+        else:
+            values = values
+        return pa.table(
+            {
+                first: pa.repeat(_FIRST_KEY, len(values)),
+                others[0]: values,
+                "n": tally.field("counts"),
+            }
+        )
+    return _group_rows(
+        pa.table({**keys, _ROW: pa.nulls(rows)}), list(keys), [([], "count_all")], ["n"]
+    )
 
 
 def _is_tallied(kind: pa.DataType) -> bool:
     """Return whether values of a type are counted directly. Sums over keys treat the forms of NaN
     separately.
     """
-    return is_text(kind) or pa.types.is_integer(kind) or pa.types.is_temporal(kind) or pa.types.is_boolean(kind)
+    return (
+        is_text(kind)
+        or pa.types.is_integer(kind)
+        or pa.types.is_temporal(kind)
+        or pa.types.is_boolean(kind)
+    )
 
 
-def _inside(table: pa.Table, bucket: Bucket, place: Place, keys: list[pa.Array]) -> Iterator[tuple[Place, pa.Table]]:
+def _inside(
+    table: pa.Table, bucket: Bucket, place: Place, keys: list[pa.Array]
+) -> Iterator[tuple[Place, pa.Table]]:
     yield from _group(table, bucket.inside, (*place, bucket.name), keys)
 
 
@@ -368,12 +456,21 @@ def _metric(table: pa.Table, metric: Metric, keys: Mapping[str, pa.Array]) -> pa
     values = values_of(table, metric.field)
     if pa.types.is_list(values.type):
         parents = pc.list_parent_indices(values)
-        values, keys = _plain_floats(pc.list_flatten(values)), {name: key.take(parents) for name, key in keys.items()}
+        values, keys = (
+            _plain_floats(pc.list_flatten(values)),
+            {name: key.take(parents) for name, key in keys.items()},
+        )
     if metric.kind == "cardinality":
         return _group_rows(
-            pa.table({**keys, "value": values}).drop_null(), [*keys, "value"], [([], "count_all")], ["n"]
+            pa.table({**keys, "value": values}).drop_null(),
+            [*keys, "value"],
+            [([], "count_all")],
+            ["n"],
         )
-    values = values if metric.kind == "value_count" else without_nan(values)
+    if metric.kind == "value_count":
+        values = values
+    else:
+        values = without_nan(values)
     if metric.kind == "percentiles":
         numbers = pa.table({**keys, "number": values.cast(pa.float64(), safe=False)})
         present = numbers.filter(numbers.column("number").is_valid())
@@ -383,7 +480,9 @@ def _metric(table: pa.Table, metric: Metric, keys: Mapping[str, pa.Array]) -> pa
     if metric.kind == "extended_stats":
         numbers = values.cast(pa.float64(), safe=False)
         rows = rows.append_column("q", pc.multiply(numbers, numbers))
-        return _group_rows(rows, list(keys), [*aggregates, ("q", "sum")], ["n", "sum", "low", "high", "squares"])
+        return _group_rows(
+            rows, list(keys), [*aggregates, ("q", "sum")], ["n", "sum", "low", "high", "squares"]
+        )
     return _group_rows(rows, list(keys), aggregates, ["n", "sum", "low", "high"])
 
 
@@ -400,11 +499,17 @@ def _hits(table: pa.Table, metric: Metric, keys: Mapping[str, pa.Array]) -> pa.T
 def _first_hits(rows: pa.Table) -> pa.Table:
     """Return the first rows of every group up to its size; ties in row order."""
     names = rows.column_names
-    group = numbered_groups([rows.column(name) for name in names if name.startswith("k")], rows.num_rows)
+    group = numbered_groups(
+        [rows.column(name) for name in names if name.startswith("k")], rows.num_rows
+    )
     sort = [name for name in names if name.startswith("sort ")]
     orders = [OrderBy("group"), *(OrderBy(name, name.endswith(" desc")) for name in sort)]
     order = ranking(
-        pa.table([pa.array(group), *(rows.column(n) for n in sort)], [f"{n}.0" for n in range(len(orders))]), orders
+        pa.table(
+            [pa.array(group), *(rows.column(n) for n in sort)],
+            [f"{n}.0" for n in range(len(orders))],
+        ),
+        orders,
     )
     starts = np.searchsorted(group[order], group[order])
     first = order[np.arange(len(order)) - starts < int(rows.schema.metadata[b"size"])]
@@ -428,7 +533,10 @@ def _digest(values: pa.Table) -> pa.Table:
     order = np.lexsort((numbers, group))
     group, number, count = group[order], numbers[order], counts[order]
     bounds = np.flatnonzero(np.diff(group, prepend=-1, append=group[-1] + 1))
-    parts = [_centroids(order[low:high], number[low:high], count[low:high]) for low, high in pairwise(bounds.tolist())]
+    parts = [
+        _centroids(order[low:high], number[low:high], count[low:high])
+        for low, high in pairwise(bounds.tolist())
+    ]
     first, means, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
     digest = {name: values.column(name).take(pa.array(first)) for name in keys}
     return pa.table({**digest, "number": means, "n": weights})
@@ -462,7 +570,9 @@ def _group_rows(
     table: pa.Table, keys: list[str], aggregates: Sequence[tuple[object, str]], names: list[str]
 ) -> pa.Table:
     grouped = table.group_by(keys, use_threads=False).aggregate(aggregates)
-    return grouped.select([*keys, *(c for c in grouped.column_names if c not in keys)]).rename_columns([*keys, *names])
+    return grouped.select(
+        [*keys, *(c for c in grouped.column_names if c not in keys)]
+    ).rename_columns([*keys, *names])
 
 
 def _sum(tables: list[pa.Table]) -> pa.Table:

@@ -62,14 +62,17 @@ class PushedAggregation(Struct, frozen=True):
         told = json.loads(text)
         by = tuple(find_column(schema, name) for name in told["by"])
         named = [
-            (function, None if name is None else find_column(schema, name)) for function, name in told["functions"]
+            (function, None if name is None else find_column(schema, name))
+            for function, name in told["functions"]
         ]
         return cls(by, tuple(named))
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Return the columns that are read for it."""
-        return tuple(dict.fromkeys([*self.by, *(name for _, name in self.functions if name is not None)]))
+        return tuple(
+            dict.fromkeys([*self.by, *(name for _, name in self.functions if name is not None)])
+        )
 
     @property
     def only_counts(self) -> bool:
@@ -80,52 +83,70 @@ class PushedAggregation(Struct, frozen=True):
         """Aggregate a task's rows: a row for each group, keys first. Without keys it is one row."""
         if self.only_counts:
             return pa.table([pa.array([task.count()])] * len(self.functions), self._names)
-        schema = pa.schema([task.plan.names.logical.field(name).remove_metadata() for name in self.columns])
-        parts = [self._grouped(schema.empty_table())] if not self.by else []
-        parts += [self._grouped(pa.Table.from_batches([batch])) for batch in _large(task.batches())]
-        return self._joined(parts) if parts else self._grouped(schema.empty_table())
+        schema = pa.schema(
+            [task.plan.names.logical.field(name).remove_metadata() for name in self.columns]
+        )
+        if not self.by:
+            parts = [self._group(schema.empty_table())]
+        else:
+            parts = []
+        parts += [self._group(pa.Table.from_batches([batch])) for batch in _large(task.batches())]
+        if parts:
+            return self._join(parts)
+        return self._group(schema.empty_table())
 
     @property
     def _names(self) -> list[str]:
         return [f"{number}" for number in range(len(self.by) + len(self.functions))]
 
-    def _grouped(self, rows: pa.Table) -> pa.Table:
-        values = [_summed(rows[name]) if f == _SUM else rows[name] for f, name in self.functions if name is not None]
+    def _group(self, rows: pa.Table) -> pa.Table:
+        values = [
+            _widen_sum(rows[name]) if f == _SUM else rows[name]
+            for f, name in self.functions
+            if name is not None
+        ]
         keys = [rows[name] for name in self.by]
         places = iter(range(len(keys), len(keys) + len(values)))
         steps = [
-            ("count_all" if name is None else f, None if name is None else next(places)) for f, name in self.functions
+            ("count_all" if name is None else f, None if name is None else next(places))
+            for f, name in self.functions
         ]
         table = pa.table([*keys, *values], [str(n) for n in range(len(keys) + len(values))])
-        return _aggregated(table, len(keys), steps).rename_columns(self._names)
+        return _aggregate(table, len(keys), steps).rename_columns(self._names)
 
-    def _joined(self, parts: Sequence[pa.Table]) -> pa.Table:
+    def _join(self, parts: Sequence[pa.Table]) -> pa.Table:
         if len(parts) == 1:
             return parts[0]
         first = len(self.by)
         steps = [(_UNITS[f], first + n) for n, (f, _) in enumerate(self.functions)]
         table = pa.concat_tables(parts, promote_options="permissive")
-        return _aggregated(table, first, steps).rename_columns(self._names)
+        return _aggregate(table, first, steps).rename_columns(self._names)
 
 
-def _aggregated(table: pa.Table, keys: int, steps: Sequence[tuple[str, int | None]]) -> pa.Table:
+def _aggregate(table: pa.Table, keys: int, steps: Sequence[tuple[str, int | None]]) -> pa.Table:
     """Group by the first columns, and return the results of functions over columns in order."""
     names = table.column_names
     # Of all rows there is one count, however often it is asked for.
-    asked = [*dict.fromkeys((names[place], function) for function, place in steps if place is not None)]
+    asked = [
+        *dict.fromkeys((names[place], function) for function, place in steps if place is not None)
+    ]
     asked += [([], "count_all")] if any(place is None for _, place in steps) else []
     result = pa.TableGroupBy(table, names[:keys], use_threads=False).aggregate(asked)
-    outputs = ["count_all" if place is None else f"{names[place]}_{function}" for function, place in steps]
+    outputs = [
+        "count_all" if place is None else f"{names[place]}_{function}" for function, place in steps
+    ]
     columns = [*(result[name] for name in names[:keys]), *(result[name] for name in outputs)]
     return pa.table(columns, [str(number) for number in range(len(columns))])
 
 
-def _summed(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _widen_sum(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return values in a type in which no sum overflows."""
     if pa.types.is_floating(column.type):
         return column.cast(pa.float64())
     if pa.types.is_integer(column.type):
-        return column.cast(pa.decimal128(38, 0)) if column.type.bit_width == 64 else column.cast(pa.int64())
+        if column.type.bit_width == 64:
+            return column.cast(pa.decimal128(38, 0))
+        return column.cast(pa.int64())
     return column.cast(pa.decimal128(38, column.type.scale))
 
 
@@ -180,7 +201,9 @@ def estimated_rows(plan: ScanPlan) -> int:
     rows = [entry.num_records or 0 for entry in asked]
     if step <= 1:
         return sum(counts)
-    share = max((count / total for count, total in zip(counts, rows, strict=True) if total), default=1.0)
+    share = max(
+        (count / total for count, total in zip(counts, rows, strict=True) if total), default=1.0
+    )
     rest = sum(entry.num_records or 0 for entry in plan.splits) - sum(rows)
     return sum(counts) + int(np.ceil(share * rest))
 
@@ -191,14 +214,19 @@ def _matches(task: ScanTask, entry: SplitEntry) -> int:
         return entry.num_records
     split = task.open(entry)
     with open_query(split, query or AllRows()) as opened:
-        return opened.count() if opened.whole() is not None else split.num_rows
+        if opened.whole() is not None:
+            return opened.count()
+        return split.num_rows
 
 
 def row_bytes(columns: StructType, plan: ScanPlan) -> int:
     """Return the memory per row of some columns; for texts estimated from split sizes."""
     texts = sum(field.dataType.typeName() not in _NUMBERS for field in columns)
     rows = sum(entry.num_records or 0 for entry in plan.splits)
-    of_split = 2 * sum(entry.size for entry in plan.splits) // rows if rows else 0
+    if rows:
+        of_split = 2 * sum(entry.size for entry in plan.splits) // rows
+    else:
+        of_split = 0
     numbers = _NUMBER_BYTES * (len(columns) - texts)
     return max(1, numbers + (max(texts * _TEXT_BYTES, min(of_split, 1 << 20)) if texts else 0))
 
@@ -232,7 +260,10 @@ def as_stream(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> bytes:
 
 def is_null_free(files: pa.Table, column: str) -> bool:
     """Return whether the log shows that no file has a null in a column."""
-    counts = [json.loads(stats or "{}").get("nullCount", {}).get(column) for stats in files["stats"].to_pylist()]
+    counts = [
+        json.loads(stats or "{}").get("nullCount", {}).get(column)
+        for stats in files["stats"].to_pylist()
+    ]
     return all(count == 0 for count in counts)
 
 
@@ -244,5 +275,7 @@ def check_sum(table: pa.Table, schema: pa.Schema) -> pa.Table:
             columns.append(column.cast(field.type))
         except pa.ArrowInvalid as error:
             message = f"ARITHMETIC_OVERFLOW: a sum does not fit into {field.type}."
-            raise InvalidInputError(message, hint="Sum the column as DECIMAL(38, 0), or use try_sum.") from error
+            raise InvalidInputError(
+                message, hint="Sum the column as DECIMAL(38, 0), or use try_sum."
+            ) from error
     return pa.table(columns, schema=schema)

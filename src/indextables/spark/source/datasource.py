@@ -24,11 +24,22 @@ from indextables.config.registry import share_folder
 from indextables.spark.error_texts import plain_errors
 from indextables.spark.jvm import java_classes
 from indextables.spark.schemas import FRAME_KEY, arrow_schema, with_metadata
-from indextables.spark.settings import has_jvm, session_of, session_settings, source_options, with_session
+from indextables.spark.settings import (
+    has_jvm,
+    session_of,
+    session_settings,
+    source_options,
+    with_session,
+)
 from indextables.spark.source.aggregate_reader import AggregateReader
 from indextables.spark.source.options import ReadRequest, SourceOptions
 from indextables.spark.source.reader import Frame, TableReader, open_table
-from indextables.spark.source.stream_reader import FEED_FIELDS, ChangeReader, StreamOptions, TableStreamReader
+from indextables.spark.source.stream_reader import (
+    FEED_FIELDS,
+    ChangeReader,
+    StreamOptions,
+    TableStreamReader,
+)
 from indextables.spark.source.writer import TableStreamWriter, TableWriter, plan_source_write
 from indextables.storage.location import parse_location
 from indextables.table import Table
@@ -50,7 +61,7 @@ class DefaultSource(DataSource):
         """Return the columns of a read. Spark keeps this object for the frame, which stays at this
         version.
         """
-        options = self._parsed()
+        options = self._parse()
         table = open_table(options, options.required_path())
         self._frame = Frame.of(table)
         schema = ReadRequest.parse(options).schema(table)
@@ -63,7 +74,7 @@ class DefaultSource(DataSource):
     @plain_errors
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch read."""
-        options = self._parsed()
+        options = self._parse()
         if options.flag("readChangeFeed"):
             return ChangeReader(options, schema, self._frame)
         if options.text("aggregate") is not None:
@@ -73,22 +84,24 @@ class DefaultSource(DataSource):
     @plain_errors
     def writer(self, schema: StructType, overwrite: bool) -> TableWriter:
         """A batch write."""
-        return TableWriter(plan_source_write(self._parsed(), schema, overwrite=overwrite))
+        return TableWriter(plan_source_write(self._parse(), schema, overwrite=overwrite))
 
     @plain_errors
     def streamReader(self, schema: StructType) -> TableStreamReader:  # noqa: N802
         """A stream of what is appended to a table."""
-        return TableStreamReader(self._parsed(), schema)
+        return TableStreamReader(self._parse(), schema)
 
     @plain_errors
     def streamWriter(self, schema: StructType, overwrite: bool) -> TableStreamWriter:  # noqa: N802
         """A stream into a table, each batch once."""
-        options = self._parsed()
+        options = self._parse()
         checkpoint = self.options.get("checkpointLocation")
         plan = plan_source_write(options, schema, overwrite=overwrite, streaming=True)
-        return TableStreamWriter(plan, None if checkpoint is None else parse_location(checkpoint).url)
+        return TableStreamWriter(
+            plan, None if checkpoint is None else parse_location(checkpoint).url
+        )
 
-    def _parsed(self) -> SourceOptions:
+    def _parse(self) -> SourceOptions:
         return SourceOptions.parse(self.options)
 
 
@@ -119,11 +132,15 @@ def register_source(spark: SparkSession) -> None:
     source = _wrap_function(spark.sparkContext, DefaultSource)
     classes = java_classes(spark)
     classes.call("SessionSource", "register", spark._jsparkSession, source)
-    share_folder(classes.call("SessionSource", "sharedFolder"))  # what one process has warned of, others need not
+    share_folder(
+        classes.call("SessionSource", "sharedFolder")
+    )  # what one process has warned of, others need not
     _sessions_with_source.add(spark)
 
 
-def source_frame(spark: SparkSession, path: str, schema: StructType, options: Mapping[str, str]) -> DataFrame:
+def source_frame(
+    spark: SparkSession, path: str, schema: StructType, options: Mapping[str, str]
+) -> DataFrame:
     """Return what `spark.read.format("indextables")` returns for these options, without asking
     Python for the schema.
     """
@@ -132,7 +149,9 @@ def source_frame(spark: SparkSession, path: str, schema: StructType, options: Ma
     register_source(spark)
     classes = java_classes(spark)
     texts = classes.text_map({**options, "path": path})
-    return ClassicDataFrame(classes.call("SourceFrame", "of", spark._jsparkSession, schema.json(), texts), spark)
+    return ClassicDataFrame(
+        classes.call("SourceFrame", "of", spark._jsparkSession, schema.json(), texts), spark
+    )
 
 
 def read_stream(
@@ -147,7 +166,8 @@ def read_stream(
     read_change_feed: bool = False,
     options: Mapping[str, object] | None = None,
 ) -> DataFrame:
-    """Return the matching rows of a table as a stream, followed by the rows that are appended to it.
+    """Return the matching rows of a table as a stream, followed by the rows that are appended to
+    it.
 
     Args:
         spark: The session.
@@ -230,7 +250,11 @@ def write_stream(
     }
     if has_jvm(spark):
         register_source(spark)
-    writer = df.writeStream.format("indextables").outputMode(mode).options(**source_options(spark, options, own))
+    writer = (
+        df.writeStream.format("indextables")
+        .outputMode(mode)
+        .options(**source_options(spark, options, own))
+    )
     if trigger:
         writer = writer.trigger(**trigger)
     if query_name:
@@ -251,16 +275,21 @@ def _tell_session(spark: SparkSession) -> None:
 def accept_partition_columns() -> None:
     """Make `partitionBy` of `save` and the options of `insertInto` reach the data source.
 
-    Spark compares the columns of `partitionBy` with those of the data source before it asks it anything, and a data source
-    in Python can tell it none; so every such write was refused. Names of tables (`saveAsTable`) go by a catalog, as before.
+    Spark compares the columns of `partitionBy` with those of the data source before it asks it
+    anything, and a data source in Python can tell it none; so every such write was refused. Names
+    of tables (`saveAsTable`) go by a catalog, as before.
 
-    Without a format `insertInto` drops the options of the writer for tables of the session catalog: an overwrite with
-    `partitionOverwriteMode=dynamic` would replace the whole table. With a format of version 2 Spark keeps them; tables of
-    its own are written as before.
+    Without a format `insertInto` drops the options of the writer for tables of the session catalog:
+    an overwrite with `partitionOverwriteMode=dynamic` would replace the whole table. With a format
+    of version 2 Spark keeps them; tables of its own are written as before.
     """
     if hasattr(DataFrameWriter.save, "accepts_partition_columns"):
         return
-    set_format, set_columns, plain_save = DataFrameWriter.format, DataFrameWriter.partitionBy, DataFrameWriter.save
+    set_format, set_columns, plain_save = (
+        DataFrameWriter.format,
+        DataFrameWriter.partitionBy,
+        DataFrameWriter.save,
+    )
     plain_insert = DataFrameWriter.insertInto
 
     def format(self: DataFrameWriter, source: str) -> DataFrameWriter:  # noqa: A001
@@ -268,7 +297,10 @@ def accept_partition_columns() -> None:
         return set_format(self, source)
 
     def partition_by(self: DataFrameWriter, *cols: Any) -> DataFrameWriter:
-        listed = cols[0] if len(cols) == 1 and isinstance(cols[0], list | tuple) else cols
+        if len(cols) == 1 and isinstance(cols[0], list | tuple):
+            listed = cols[0]
+        else:
+            listed = cols
         vars(self)["_partition_columns"] = tuple(listed)
         return set_columns(self, *cols)
 
@@ -282,7 +314,9 @@ def accept_partition_columns() -> None:
     ) -> None:
         source = format or vars(self).get("_format", "")
         columns = (
-            (partitionBy,) if isinstance(partitionBy, str) else partitionBy or vars(self).get("_partition_columns")
+            (partitionBy,)
+            if isinstance(partitionBy, str)
+            else partitionBy or vars(self).get("_partition_columns")
         )
         ours = str(source).lower() in {name.lower() for name in FORMATS}
         if ours:
@@ -301,7 +335,12 @@ def accept_partition_columns() -> None:
         plain_insert(self, tableName, overwrite)
 
     vars(save)["accepts_partition_columns"] = True
-    methods = {"format": format, "partitionBy": partition_by, "save": save, "insertInto": insert_into}
+    methods = {
+        "format": format,
+        "partitionBy": partition_by,
+        "save": save,
+        "insertInto": insert_into,
+    }
     for name, method in methods.items():
         method.__doc__ = getattr(DataFrameWriter, name).__doc__
         setattr(DataFrameWriter, name, method)

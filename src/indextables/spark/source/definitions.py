@@ -17,7 +17,12 @@ from pyspark.sql.types import StructType
 
 from indextables import config
 from indextables.config import PREFIX
-from indextables.errors import InvalidInputError, TableExistsError, TableNotFoundError, UnsupportedError
+from indextables.errors import (
+    InvalidInputError,
+    TableExistsError,
+    TableNotFoundError,
+    UnsupportedError,
+)
 from indextables.handle import open_log
 from indextables.model.schema_registry import KEY_PREFIX
 from indextables.operations.definition import index_options
@@ -73,7 +78,11 @@ class TableDefinition(Struct, frozen=True):
                     f"{field.name} IS NOT NULL.",
                     column=field.name,
                 )
-        given = {key: value for key, value in document["properties"].items() if key.lower() not in SPARKS_OWN}
+        given = {
+            key: value
+            for key, value in document["properties"].items()
+            if key.lower() not in SPARKS_OWN
+        }
         index = {word: _index_columns(given, word) for word in INDEX_WORDS}
         given = {key: value for key, value in given.items() if _plain_key(key) not in INDEX_WORDS}
         settings, properties = table_properties(given, schema.names)
@@ -92,7 +101,10 @@ class TableDefinition(Struct, frozen=True):
 
     def plan(self, settings: Mapping[str, object]) -> RowWrite:
         """Plan the first rows of the defined table, checked against an existing one."""
-        like = {} if self.like is None else _definition_of(Table.open(self.like, options=settings))
+        if self.like is None:
+            like = {}
+        else:
+            like = _definition_of(Table.open(self.like, options=settings))
         schema, chosen = arrow_schema(self.schema), {}
         if self.text or self.substring:
             named = {**settings, **self.settings}
@@ -161,7 +173,9 @@ def _plain_key(key: str) -> str:
 def _index_columns(given: Mapping[str, str], word: str) -> tuple[str, ...]:
     """Return the columns that a statement names as `text` or `substring`."""
     lists = [given[key] for key in given if _plain_key(key) == word]
-    return () if not lists else SourceOptions(None, {word: lists[0]}).names(word) or ()
+    if not lists:
+        return ()
+    return SourceOptions(None, {word: lists[0]}).names(word) or ()
 
 
 def plan_defined_write(definition: TableDefinition, settings: Mapping[str, object]) -> RowWrite:
@@ -169,7 +183,9 @@ def plan_defined_write(definition: TableDefinition, settings: Mapping[str, objec
     return definition.plan(settings)
 
 
-def table_properties(given: Mapping[str, str], columns: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+def table_properties(
+    given: Mapping[str, str], columns: Sequence[str]
+) -> tuple[dict[str, str], dict[str, str]]:
     """Separate table settings and user properties. Spark passes OPTIONS twice, with and without a
     prefix.
     """
@@ -181,9 +197,13 @@ def table_properties(given: Mapping[str, str], columns: Sequence[str]) -> tuple[
             continue
         if name.lower() in INDEX_WORDS:
             hint = 'Call Table.reindex({"message": "text"}) to index a column of an existing table in another way.'
-            raise InvalidInputError(f"{name} is chosen when a table is created.", hint=hint, key=name)
+            raise InvalidInputError(
+                f"{name} is chosen when a table is created.", hint=hint, key=name
+            )
         if key.lower().startswith(PREFIX) or name.split(".")[0].lower() in _ROOTS:
-            setting, _, _ = config.REGISTRY.parse(name, value)  # with the nearest names, if there is no such setting
+            setting, _, _ = config.REGISTRY.parse(
+                name, value
+            )  # with the nearest names, if there is no such setting
             config.mention(setting, value)
             settings |= {} if setting.group is config.WithoutEffect else {name: value}
         elif name.lower().startswith(_OTHER_FORMATS):
@@ -202,7 +222,9 @@ def table_properties(given: Mapping[str, str], columns: Sequence[str]) -> tuple[
 def shown_properties(table: Table) -> dict[str, str]:
     """Return the properties of SHOW TBLPROPERTIES: stored settings and user properties."""
     configuration = table.metadata.configuration or {}
-    properties = {key: value for key, value in configuration.items() if not key.startswith(KEY_PREFIX)}
+    properties = {
+        key: value for key, value in configuration.items() if not key.startswith(KEY_PREFIX)
+    }
     if table.metadata.description:
         properties["comment"] = table.metadata.description
     return properties
@@ -217,7 +239,10 @@ def _partition_columns(transforms: Sequence[Sequence[str]]) -> tuple[str, ...]:
     names = []
     for kind, *columns in transforms:
         if kind != "identity":
-            form = "CLUSTER BY" if kind == "cluster_by" else f"{kind}({', '.join(columns)})"
+            if kind == "cluster_by":
+                form = "CLUSTER BY"
+            else:
+                form = f"{kind}({', '.join(columns)})"
             raise UnsupportedError(
                 f"A table cannot be laid out by {form}.",
                 hint="Write PARTITIONED BY (column); for a part of a time add a column that holds it, such as "

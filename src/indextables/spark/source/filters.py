@@ -60,7 +60,8 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _VALUES: Mapping[str, Callable[[str], Any]] = {
     "bool": lambda text: text == "true",
     "int": int,
-    # Spark compares floats as floats: 2.1 is then the nearest float, which as a double is 2.0999999046325684.
+    # Spark compares floats as floats: 2.1 is then the nearest float, which as a double is
+    # 2.0999999046325684.
     "float": lambda text: float(np.float32(text)),
     "double": float,
     "decimal": Decimal,
@@ -68,7 +69,9 @@ _VALUES: Mapping[str, Callable[[str], Any]] = {
     "hex": bytes.fromhex,
     "days": lambda text: _EPOCH.date() + dt.timedelta(days=int(text)),
     "microseconds": lambda text: _EPOCH + dt.timedelta(microseconds=int(text)),
-    "local microseconds": lambda text: _EPOCH.replace(tzinfo=None) + dt.timedelta(microseconds=int(text)),
+    "local microseconds": lambda text: (
+        _EPOCH.replace(tzinfo=None) + dt.timedelta(microseconds=int(text))
+    ),
 }
 
 
@@ -109,7 +112,9 @@ def _predicate(node: Any) -> Predicate:
     name, children = node[0], node[1:]
     if name in ("AND", "OR"):
         both = tuple(_predicate(child) for child in children)
-        return And(both) if name == "AND" else Or(both)
+        if name == "AND":
+            return And(both)
+        return Or(both)
     if name == "NOT":
         return Not(_predicate(children[0]))
     if name in ("ALWAYS_TRUE", "ALWAYS_FALSE"):
@@ -204,7 +209,10 @@ class MatchColumns(Struct, frozen=True):
         evaluate it.
         """
         if not isinstance(node, list) or not self.mentioned(node):
-            found = parse_filters(json.dumps([node]), schema) if isinstance(node, list) else []
+            if isinstance(node, list):
+                found = parse_filters(json.dumps([node]), schema)
+            else:
+                found = []
             if not found:
                 return None
             predicate = bind(Not(found[0]) if negated else found[0], schema)
@@ -216,12 +224,19 @@ class MatchColumns(Struct, frozen=True):
             parts = [self.condition(child, schema, negated=negated) for child in children]
             complete = tuple(part for part in parts if part is not None)
             both = (kind == "AND") != negated
-            return Condition("and" if both else "or", complete) if len(complete) == len(parts) else None
+            if len(complete) == len(parts):
+                return Condition("and" if both else "or", complete)
+            return None
         if kind == "BOOLEAN_EXPRESSION" and isinstance(children[0], list):
             return self.condition(children[0], schema, negated=negated)
-        if kind in ("=", "<=>") and not (isinstance(children[1], dict) and children[1].get("kind") == "bool"):
+        if kind in ("=", "<=>") and not (
+            isinstance(children[1], dict) and children[1].get("kind") == "bool"
+        ):
             return None  # compared with something that only the row tells
-        truth = children[1]["value"] == "true" if kind in ("=", "<=>") else True
+        if kind in ("=", "<=>"):
+            truth = children[1]["value"] == "true"
+        else:
+            truth = True
         name = next(iter(_names(node)))
         if kind not in ("=", "<=>", "BOOLEAN_EXPRESSION") or children[0] != {"column": [name]}:
             return None
@@ -232,7 +247,12 @@ class MatchColumns(Struct, frozen=True):
         return bool(_names(node) & set(self.queries))
 
     def with_filters(
-        self, text: str | None, exact: str | None, schema: pa.Schema, *, by_rows: Collection[str] = ()
+        self,
+        text: str | None,
+        exact: str | None,
+        schema: pa.Schema,
+        *,
+        by_rows: Collection[str] = (),
     ) -> MatchColumns:
         """Return the same with the filters over match columns that can be evaluated here.
 
@@ -240,7 +260,10 @@ class MatchColumns(Struct, frozen=True):
         """
         conditions = []
         for number, node in enumerate(json.loads(text or "[]")):
-            condition = self.condition(node, schema) if self.mentioned(node) else None
+            if self.mentioned(node):
+                condition = self.condition(node, schema)
+            else:
+                condition = None
             if condition is not None:
                 conditions.append(_without_index(condition, by_rows) if by_rows else condition)
             elif self.mentioned(node) and exact is not None and exact[number] == "y":
@@ -253,7 +276,9 @@ class MatchColumns(Struct, frozen=True):
         if names.same:
             return self
         queries = {name: physical_query(query, names) for name, query in self.queries.items()}
-        return replace(self, queries=queries, conditions=tuple(_under(each, names) for each in self.conditions))
+        return replace(
+            self, queries=queries, conditions=tuple(_under(each, names) for each in self.conditions)
+        )
 
     def batches(self, task: ScanTask, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task with some columns, including match columns."""
@@ -303,20 +328,29 @@ class MatchColumns(Struct, frozen=True):
             "file_size": entry.size,
             "file_block_start": 0,
             "file_block_length": entry.size,
-            "file_modification_time": datetime.fromtimestamp(self.times.get(entry.path, 0) / 1000, UTC),
+            "file_modification_time": datetime.fromtimestamp(
+                self.times.get(entry.path, 0) / 1000, UTC
+            ),
         }
         columns = {name: pa.repeat(pa.scalar(value), len(rows)) for name, value in known.items()}
         columns["row_index"] = pa.array(rows, pa.int64())
-        return pa.StructArray.from_arrays([columns[name] for name in self.places], list(self.places))
+        return pa.StructArray.from_arrays(
+            [columns[name] for name in self.places], list(self.places)
+        )
 
     def _mask(self, condition: Condition, split: TableSplit, masks: dict[str, Mask]) -> Mask:
         if condition.kind == "match":
             found = self._matches(condition.name, split, masks)
-            return ~found if condition.negated else found
+            if condition.negated:
+                return ~found
+            return found
         if condition.kind == "rows":
             return _mask_of(split, find_rows(split, AllRows(), where=condition.predicate))
         masks_of_parts = [self._mask(part, split, masks) for part in condition.parts]
-        together = np.logical_and.reduce if condition.kind == "and" else np.logical_or.reduce
+        if condition.kind == "and":
+            together = np.logical_and.reduce
+        else:
+            together = np.logical_or.reduce
         mask: Mask = together(masks_of_parts)
         return mask
 
@@ -334,7 +368,9 @@ def _under(condition: Condition, names: ColumnNames) -> Condition:
 def _without_index(condition: Condition, kinds: Collection[str]) -> Condition:
     parts = tuple(_without_index(part, kinds) for part in condition.parts)
     told = condition.predicate
-    return replace(condition, parts=parts, predicate=None if told is None else without_index(told, kinds))
+    return replace(
+        condition, parts=parts, predicate=None if told is None else without_index(told, kinds)
+    )
 
 
 def _mask_of(split: TableSplit, rows: Rows) -> Mask:
@@ -346,5 +382,9 @@ def _mask_of(split: TableSplit, rows: Rows) -> Mask:
 def _names(node: Any) -> set[str]:
     """Return the top-level columns in a filter."""
     if isinstance(node, dict):
-        return {node["column"][0]} if "column" in node else set()
-    return set().union(*(_names(child) for child in node[1:])) if isinstance(node, list) else set()
+        if "column" in node:
+            return {node["column"][0]}
+        return set()
+    if isinstance(node, list):
+        return set().union(*(_names(child) for child in node[1:]))
+    return set()

@@ -19,7 +19,14 @@ from indextables.config.indexing import FilterSettings
 from indextables.config.values import integer, parse_bool, parse_size
 from indextables.errors import InvalidInputError, UnknownOptionError, nearest
 from indextables.model.predicate import Predicate, all_of, bound_predicate, parse
-from indextables.model.schema import SCORE, SNIPPET, find_column, is_partitionable, normalize, schema_to_json
+from indextables.model.schema import (
+    SCORE,
+    SNIPPET,
+    find_column,
+    is_partitionable,
+    normalize,
+    schema_to_json,
+)
 from indextables.query.aggregate.result import result_schema
 from indextables.query.aggregate.spec import Aggregations, parse_spec
 from indextables.query.plan import (
@@ -46,7 +53,16 @@ from indextables.table import Table
 T = TypeVar("T")
 
 SPARKS_OWN = frozenset({"path", "checkpointlocation", "queryname"}) | {
-    *("owner", "provider", "location", "external", "is_managed_location", "comment", "collation", "table_type"),
+    *(
+        "owner",
+        "provider",
+        "location",
+        "external",
+        "is_managed_location",
+        "comment",
+        "collation",
+        "table_type",
+    ),
 }
 """Options that Spark reads and passes on, and the properties of catalog tables."""
 OWN = (
@@ -143,27 +159,27 @@ class SourceOptions(Struct, frozen=True):
 
     def number(self, name: str, low: int = 0) -> int | None:
         """Return an integer option."""
-        return self._parsed(name, integer(low).parse, f"a whole number, at least {low}")
+        return self._parse(name, integer(low).parse, f"a whole number, at least {low}")
 
     def version(self, name: str) -> int | Literal["latest"] | None:
         """Return a version number, or the word `latest`."""
         if (self.text(name) or "").strip().lower() == "latest":
             return "latest"
-        return self._parsed(name, integer(0).parse, "a version from 0 up, or latest")
+        return self._parse(name, integer(0).parse, "a version from 0 up, or latest")
 
     def flag(self, name: str) -> bool:
         """Return a boolean option; False if missing."""
-        return bool(self._parsed(name, parse_bool, "true or false"))
+        return bool(self._parse(name, parse_bool, "true or false"))
 
     def size(self, name: str) -> int | None:
         """Return an option as a number of bytes."""
-        return self._parsed(name, parse_size, "bytes, or a text such as 512M")
+        return self._parse(name, parse_size, "bytes, or a text such as 512M")
 
     def names(self, name: str) -> tuple[str, ...] | None:
         """Return a list of names: a JSON list, or names separated by commas."""
-        return self._parsed(name, parse_names, "names separated by commas, or a JSON list of names")
+        return self._parse(name, parse_names, "names separated by commas, or a JSON list of names")
 
-    def _parsed(self, name: str, parse: Callable[[Any], T], allowed: str) -> T | None:
+    def _parse(self, name: str, parse: Callable[[Any], T], allowed: str) -> T | None:
         value = self.text(name)
         if value is None:
             return None
@@ -207,7 +223,10 @@ def _check_known(settings: Mapping[str, str]) -> None:
             suggestions = [_OWN[name] for name in near] or [
                 name for name in OWN if name.lower().startswith(key.lower()[:4])
             ]
-            hint = f"Did you mean {' or '.join(map(repr, suggestions))}?" if suggestions else error.hint
+            if suggestions:
+                hint = f"Did you mean {' or '.join(map(repr, suggestions))}?"
+            else:
+                hint = error.hint
             raise UnknownOptionError(
                 f"There is no option or setting {key!r}.",
                 hint=hint,
@@ -251,17 +270,24 @@ class ReadRequest(Struct, frozen=True):
             score=options.flag("score"),
             snippet=options.text("snippet"),
             aggregate=options.text("aggregate"),
-            operators=tuple(SearchOperator(*operator) for operator in json.loads(options.text("searches") or "[]")),
+            operators=tuple(
+                SearchOperator(*operator)
+                for operator in json.loads(options.text("searches") or "[]")
+            ),
             filters=options.text("filters"),
             exact=options.text("exact"),
             aggregation=options.text("aggregation"),
-            order=None if options.text("order") is None else tuple(json.loads(options.text("order") or "")),
+            order=None
+            if options.text("order") is None
+            else tuple(json.loads(options.text("order") or "")),
             rows=options.number("rows"),
             matches=options.text("matches"),
         )
         if request.query is None and (request.score or request.snippet):
             what = "score" if request.score else "snippet"
-            raise InvalidInputError(f"There is no {what} without a query.", hint="Give the option query.", key=what)
+            raise InvalidInputError(
+                f"There is no {what} without a query.", hint="Give the option query.", key=what
+            )
         if request.aggregate is not None and (
             request.searches or request.limit is not None or request.columns is not None
         ):
@@ -275,7 +301,9 @@ class ReadRequest(Struct, frozen=True):
     @property
     def searches(self) -> bool:
         """Return whether rows are ranked or have columns that only a search provides."""
-        return self.query is not None and (self.limit is not None or self.score or self.snippet is not None)
+        return self.query is not None and (
+            self.limit is not None or self.score or self.snippet is not None
+        )
 
     def schema(self, table: Table) -> StructType:
         """Return the columns of the read, with the table's path where Spark will have lost the
@@ -313,10 +341,17 @@ class ReadRequest(Struct, frozen=True):
         query, where = self._conditions(table)
         columns = output_columns(schema, schema.names if self.columns is None else self.columns)
         if self.searches and query is not None:
-            snippet = None if self.snippet is None else Snippet(self.snippet)
-            SearchRequest(query, tuple(columns), where, self.limit, score=self.score, snippet=snippet).check(schema)
+            if self.snippet is None:
+                snippet = None
+            else:
+                snippet = Snippet(self.snippet)
+            SearchRequest(
+                query, tuple(columns), where, self.limit, score=self.score, snippet=snippet
+            ).check(schema)
 
-    def plan(self, table: Table, columns: Sequence[str] | None, *, order_by: str | None = None) -> ScanPlan:
+    def plan(
+        self, table: Table, columns: Sequence[str] | None, *, order_by: str | None = None
+    ) -> ScanPlan:
         """Plan the scan that finds the rows."""
         query, where = self._conditions(table)
         return plan_scan(table.handle, query=query, where=where, columns=columns, order_by=order_by)
@@ -329,16 +364,23 @@ class ReadRequest(Struct, frozen=True):
         column = find_column(table.schema, name)
         if not is_partitionable(table.schema.field(column).type):
             return None
-        if nulls == "nulls first" and not is_null_free(table.files(), table.handle.names.column(column)):
+        if nulls == "nulls first" and not is_null_free(
+            table.files(), table.handle.names.column(column)
+        ):
             return None
         plan = self.plan(table, columns, order_by=column)
-        plan = plan if plan.query is not None else replace(plan, query=AllRows())
+        if plan.query is not None:
+            plan = plan
+        else:
+            plan = replace(plan, query=AllRows())
         return TableSearch.of(plan, limit=self.rows, order_by=OrderBy(column, direction == "desc"))
 
     @property
     def best(self) -> int | None:
         """Return how many rows are needed if the best of a search, or any, suffice."""
-        return self.rows if self.order is None or self.order[0] == SCORE else None
+        if self.order is None or self.order[0] == SCORE:
+            return self.rows
+        return None
 
     def ranked(self, table: Table, columns: Sequence[str]) -> TableSearch:
         """Return the rows of the search operators, with the columns that only a search provides."""
@@ -346,7 +388,9 @@ class ReadRequest(Struct, frozen=True):
         snippet = None
         if SNIPPET in columns:
             named = table.handle.viewed or table.handle
-            searched_columns = [operator.column for operator in self.operators if operator.column is not None]
+            searched_columns = [
+                operator.column for operator in self.operators if operator.column is not None
+            ]
             column = self.snippet or next(iter(searched_columns), None)
             if column is None:
                 raise InvalidInputError(
@@ -359,7 +403,10 @@ class ReadRequest(Struct, frozen=True):
     def search(self, table: Table, columns: Sequence[str]) -> TableSearch:
         """Return the search that finds the rows, with score and snippet columns."""
         plan = self.plan(table, [name for name in columns if name not in (SCORE, SNIPPET)])
-        snippet = None if self.snippet is None or SNIPPET not in columns else Snippet(self.snippet)
+        if self.snippet is None or SNIPPET not in columns:
+            snippet = None
+        else:
+            snippet = Snippet(self.snippet)
         return TableSearch.of(plan, limit=self.limit, score=SCORE in columns, snippet=snippet)
 
     def _conditions(self, table: Table) -> tuple[Query | None, Predicate | None]:
@@ -371,11 +418,12 @@ class ReadRequest(Struct, frozen=True):
         if self.where is not None:
             filters.append(parse(self.where))
         now_ms = table.handle.log.now_ms()
-        where = (
-            bound_predicate(all_of(filters), table.schema, now_ms=now_ms, zone=table.handle.time_zone)
-            if filters
-            else None
-        )
+        if filters:
+            where = bound_predicate(
+                all_of(filters), table.schema, now_ms=now_ms, zone=table.handle.time_zone
+            )
+        else:
+            where = None
         if self.query is None and not self.operators:
             return None, where
         viewed = table.handle.viewed
@@ -383,7 +431,8 @@ class ReadRequest(Struct, frozen=True):
             return searched(self.operators, self.query, self._fields(table), now_ms=now_ms), where
         names = viewed.names
         operators = [
-            replace(o, column=None if o.column is None else names.logical_name(o.column)) for o in self.operators
+            replace(o, column=None if o.column is None else names.logical_name(o.column))
+            for o in self.operators
         ]
         query = searched(operators, self.query, self._fields(table), now_ms=now_ms)
         return None if query is None else physical_query(query, names), where
@@ -395,7 +444,10 @@ class ReadRequest(Struct, frozen=True):
         viewed, told = table.handle.viewed, self.matches
         if viewed is not None:
             told = json.dumps(
-                [[n, f, None if c is None else viewed.names.logical_name(c), q] for n, f, c, q in json.loads(told)]
+                [
+                    [n, f, None if c is None else viewed.names.logical_name(c), q]
+                    for n, f, c, q in json.loads(told)
+                ]
             )
         found = MatchColumns.parse(told, self._fields(table), now_ms=table.handle.log.now_ms())
         if viewed is not None:
@@ -410,7 +462,9 @@ class ReadRequest(Struct, frozen=True):
         columns, letters = self.match_columns(table), []
         for node in json.loads(self.filters or "[]"):
             known = parse_filters(json.dumps([node]), table.schema)
-            letters.append("y" if known or (columns and columns.condition(node, table.schema)) else "n")
+            letters.append(
+                "y" if known or (columns and columns.condition(node, table.schema)) else "n"
+            )
         return "".join(letters)
 
     def _own_filters(self, table: Table) -> tuple[str | None, str | None]:
@@ -420,7 +474,10 @@ class ReadRequest(Struct, frozen=True):
             return self.filters, self.exact
         nodes = json.loads(self.filters or "[]")
         own = [number for number, node in enumerate(nodes) if not columns.mentioned(node)]
-        exact = None if self.exact is None else "".join(self.exact[number] for number in own)
+        if self.exact is None:
+            exact = None
+        else:
+            exact = "".join(self.exact[number] for number in own)
         return json.dumps([nodes[number] for number in own]), exact
 
     def _fields(self, table: Table) -> QueryFields:

@@ -35,7 +35,13 @@ from indextables.query.search import TableSearch
 from indextables.query.task import ScanTask
 from indextables.spark.error_texts import plain_errors
 from indextables.spark.schemas import SparkBatches, path_in
-from indextables.spark.source.answers import AnswerSize, PushedAggregation, answer_size, as_stream, check_sum
+from indextables.spark.source.answers import (
+    AnswerSize,
+    PushedAggregation,
+    answer_size,
+    as_stream,
+    check_sum,
+)
 from indextables.spark.source.filters import PLACE, MatchColumns
 from indextables.spark.source.options import ReadRequest, SourceOptions
 from indextables.spark.worker_metrics import store_metrics
@@ -53,7 +59,9 @@ def parquet_splits(table: Table, files: pa.Table, *, whole: bool = False) -> pa.
 
     The log decides for our files; the last bytes of others are read.
     """
-    parquet = pc.fill_null(pc.match_substring(files["stats"], '"nullCount"'), False).to_numpy().copy()
+    parquet = (
+        pc.fill_null(pc.match_substring(files["stats"], '"nullCount"'), False).to_numpy().copy()
+    )
     doubtful = np.flatnonzero(~parquet)
     if len(doubtful):
         store = open_store(StoreSpec.from_url(table.path, table.settings))
@@ -63,11 +71,16 @@ def parquet_splits(table: Table, files: pa.Table, *, whole: bool = False) -> pa.
         def ends_as_parquet(split: tuple[str, int]) -> bool:
             path, size = split
             try:
-                return size > 2 * len(_MAGIC) and store.get_range(path, size - len(_MAGIC), len(_MAGIC)) == _MAGIC
+                return (
+                    size > 2 * len(_MAGIC)
+                    and store.get_range(path, size - len(_MAGIC), len(_MAGIC)) == _MAGIC
+                )
             except NotFoundError:
                 return False  # the data source says that it is missing, should somebody read it
 
-        parquet[doubtful] = list(SPLITS.each(ends_as_parquet, zip(paths, sizes, strict=True), parallelism=_THREADS))
+        parquet[doubtful] = list(
+            SPLITS.each(ends_as_parquet, zip(paths, sizes, strict=True), parallelism=_THREADS)
+        )
     if whole:
         parquet &= pc.is_null(files["deletion_vector"]).to_numpy(zero_copy_only=False)
     return pa.array(parquet)
@@ -76,7 +89,11 @@ def parquet_splits(table: Table, files: pa.Table, *, whole: bool = False) -> pa.
 def splits_of_kind(table: Table, splits: Sequence[SplitEntry], kind: str) -> list[SplitEntry]:
     """Return the splits that are `parquet`, `foreign`, or `foreign or changed` (by a vector)."""
     files = table.files()
-    ours = set(files["path"].filter(parquet_splits(table, files, whole=kind == "foreign or changed")).to_pylist())
+    ours = set(
+        files["path"]
+        .filter(parquet_splits(table, files, whole=kind == "foreign or changed"))
+        .to_pylist()
+    )
     return [entry for entry in splits if (entry.path in ours) == (kind == "parquet")]
 
 
@@ -87,7 +104,12 @@ SEARCH_BYTES = 1 << 30
 
 
 def task_groups(
-    splits: Sequence[SplitEntry], *, per_task: int, searching: bool, parallelism: int | None = None, most: int = 0
+    splits: Sequence[SplitEntry],
+    *,
+    per_task: int,
+    searching: bool,
+    parallelism: int | None = None,
+    most: int = 0,
 ) -> Iterator[tuple[SplitEntry, ...]]:
     """Divide splits into tasks, in order.
 
@@ -99,11 +121,16 @@ def task_groups(
             yield tuple(splits[start : start + per_task])
         return
     total = sum(entry.size for entry in splits)
-    tasks = max(-(-total // (SEARCH_BYTES if searching else SCAN_BYTES)), min(len(splits), 2 * (parallelism or 0)), 1)
+    tasks = max(
+        -(-total // (SEARCH_BYTES if searching else SCAN_BYTES)),
+        min(len(splits), 2 * (parallelism or 0)),
+        1,
+    )
     groups: list[list[SplitEntry]] = [[] for _ in range(tasks)]
     before = 0
     for entry in splits:
-        # By where the middle of the split lies among all bytes: tasks of equal size, as far as splits allow it.
+        # By where the middle of the split lies among all bytes: tasks of equal size, as far as
+        # splits allow it.
         groups[min(tasks - 1, (2 * before + entry.size) * tasks // max(2 * total, 1))].append(entry)
         before += entry.size
     for group in groups:
@@ -154,7 +181,9 @@ def open_table(options: SourceOptions, path: str, frame: Frame | None = None) ->
     frame = Frame.parse(options.text("frame")) or frame
     if frame is None:
         version, timestamp = options.number("versionAsOf"), options.text("timestampAsOf")
-        table = Table.open(path, version=version, timestamp=_moment_of(timestamp, settings), options=settings)
+        table = Table.open(
+            path, version=version, timestamp=_moment_of(timestamp, settings), options=settings
+        )
         return _as_named(table, options)
     try:
         table = Table.open(path, version=frame.version, options=settings)
@@ -173,14 +202,18 @@ def _moment_of(text: str | None, settings: Mapping[str, object]) -> str | dt.dat
     if text is None:
         return None
     try:
-        return from_zone(parse_timestamp(text), config.resolve(options=settings).group(SearchSettings).time_zone)
+        return from_zone(
+            parse_timestamp(text), config.resolve(options=settings).group(SearchSettings).time_zone
+        )
     except ValueError:
         return text  # a number, or refused in words where it is looked up
 
 
 def _as_named(table: Table, options: SourceOptions) -> Table:
     """Return the table with the column names of the read: Spark's own scan uses physical ones."""
-    return Table(table.handle.physical_view()) if options.flag("physicalNames") else table
+    if options.flag("physicalNames"):
+        return Table(table.handle.physical_view())
+    return table
 
 
 AnyScan = TypeVar("AnyScan", ScanPlan, TableSearch, ScanPlan | TableSearch)
@@ -218,13 +251,17 @@ class SplitGroup(InputPartition):
 
 def plan_of(scan: ScanPlan | TableSearch) -> ScanPlan:
     """Return the scan of a search."""
-    return scan.plan if isinstance(scan, TableSearch) else scan
+    if isinstance(scan, TableSearch):
+        return scan.plan
+    return scan
 
 
 class TableReader(DataSourceReader):
     """Reads the columns of a schema, in order."""
 
-    def __init__(self, options: SourceOptions, schema: StructType, frame: Frame | None = None) -> None:
+    def __init__(
+        self, options: SourceOptions, schema: StructType, frame: Frame | None = None
+    ) -> None:
         self._options = options
         self._frame = frame
         self._schema = schema
@@ -255,7 +292,7 @@ class TableReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a group. Spark turns an empty list of partitions into an empty one."""
         if isinstance(partition, SplitGroup):
-            yield from self._conformed(partition, worker_store(plan_of(partition.scan).spec))
+            yield from self._conform(partition, worker_store(plan_of(partition.scan).spec))
             store_metrics()
             keep_modules()
 
@@ -277,7 +314,7 @@ class TableReader(DataSourceReader):
         whole = self._planned or self._whole(self._table())
         if isinstance(whole.scan, TableSearch):
             whole.scan = whole.scan.weigh(ScanTask(whole.scan.plan))
-        batches = list(self._conformed(whole))
+        batches = list(self._conform(whole))
         return as_stream(SparkBatches(self._schema).schema, batches)
 
     def exact_filters(self) -> str:
@@ -285,7 +322,9 @@ class TableReader(DataSourceReader):
         return self._request.exact_filters(self._table())
 
     def _table(self) -> Table:
-        return open_table(self._options, self._options.required_path(path_in(self._schema)), self._frame)
+        return open_table(
+            self._options, self._options.required_path(path_in(self._schema)), self._frame
+        )
 
     def _whole(self, table: Table) -> SplitGroup:
         """Return the read as one task."""
@@ -296,8 +335,15 @@ class TableReader(DataSourceReader):
             place = self._schema[PLACE].dataType
             assert isinstance(place, StructType)
             files = table.files()
-            times = dict(zip(files["path"].to_pylist(), files["modification_time"].to_pylist(), strict=True))
-            matches = replace(matches or MatchColumns({}), places=tuple(place.names), folder=table.path, times=times)
+            times = dict(
+                zip(files["path"].to_pylist(), files["modification_time"].to_pylist(), strict=True)
+            )
+            matches = replace(
+                matches or MatchColumns({}),
+                places=tuple(place.names),
+                folder=table.path,
+                times=times,
+            )
         if matches is not None:
             names = tuple(self._schema.names)
             stored = [name for name in names if name not in matches.queries and name != PLACE]
@@ -307,13 +353,19 @@ class TableReader(DataSourceReader):
         aggregation = PushedAggregation.parse(request.aggregation, table.schema)
         columns = self._schema.names if aggregation is None else aggregation.columns
         scan: ScanPlan | TableSearch | None = request.first(table, columns)
-        limit = request.rows if request.order is None or scan is not None else None
+        if request.order is None or scan is not None:
+            limit = request.rows
+        else:
+            limit = None
         if request.searches:
             scan, limit = request.search(table, columns), request.limit
         elif SCORE in besides or SNIPPET in besides:
             scan, limit = request.ranked(table, columns), request.best
         elif scan is None:
-            scan, limit = request.plan(table, columns), limit if request.limit is None else request.limit
+            scan, limit = (
+                request.plan(table, columns),
+                limit if request.limit is None else request.limit,
+            )
         return SplitGroup(self._of_kind(table, scan), limit, aggregation)
 
     def _of_kind(self, table: Table, scan: AnyScan) -> AnyScan:
@@ -329,15 +381,21 @@ class TableReader(DataSourceReader):
             return scan.with_splits([entry for entry in splits if entry.path in named])
         return scan.with_splits(splits_of_kind(table, splits, only))
 
-    def _conformed(self, group: SplitGroup, store: Store | None = None) -> Iterator[pa.RecordBatch]:
+    def _conform(self, group: SplitGroup, store: Store | None = None) -> Iterator[pa.RecordBatch]:
         batches = SparkBatches(self._schema)
-        if isinstance(group.scan, TableSearch) and group.aggregation is None and group.matches is None:
+        if (
+            isinstance(group.scan, TableSearch)
+            and group.aggregation is None
+            and group.matches is None
+        ):
             # A limited search returns its scores, also where Spark wants none of them.
             return batches(batch.select(self._schema.names) for batch in group.batches(store))
         if group.aggregation is None:
             return batches(group.batches(store))
         parts = list(group.batches(store))
-        return iter(check_sum(pa.Table.from_batches(parts), batches.schema).to_batches() if parts else ())
+        return iter(
+            check_sum(pa.Table.from_batches(parts), batches.schema).to_batches() if parts else ()
+        )
 
 
 @cache

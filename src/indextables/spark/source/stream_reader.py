@@ -1,17 +1,18 @@
 """The stream reader: what is appended to a table, split after split.
 
-An offset is a version of a table and how many of its files have been read; another table at the same path is an error.
-A stream starts with a whole snapshot, unless it is told a version to start with; after that, each version contributes the
-files it adds. Files that only rearrange rows (a merge) are passed over. A version that takes rows away is an error unless
-`ignoreChanges` is set: then the rows that it adds are read, and those it took away stay with whoever has read them. Rows
-that it kept are not read again: a replacement marks the files that hold them, and the files that a restoration brings
-back are compared with those that it takes away.
+An offset is a version of a table and how many of its files have been read; another table at the
+same path is an error. A stream starts with a whole snapshot, unless it is told a version to start
+with; after that, each version contributes the files it adds. Files that only rearrange rows (a
+merge) are passed over. A version that takes rows away is an error unless `ignoreChanges` is set:
+then the rows that it adds are read, and those it took away stay with whoever has read them. Rows
+that it kept are not read again: a replacement marks the files that hold them, and the files that a
+restoration brings back are compared with those that it takes away.
 
-With `readChangeFeed` every row that came or went is read, with what happened to it (`query/change_feed.py`): such a stream
-goes on across deletions, updates and restorations.
+With `readChangeFeed` every row that came or went is read, with what happened to it
+(`query/change_feed.py`): such a stream goes on across deletions, updates and restorations.
 
-`StreamOptions` is what a stream asks for; `StreamFiles` says which files it reads and in which order: the same files for
-the same offsets, whenever it is asked.
+`StreamOptions` is what a stream asks for; `StreamFiles` says which files it reads and in which
+order: the same files for the same offsets, whenever it is asked.
 """
 
 from __future__ import annotations
@@ -94,13 +95,19 @@ class StreamOptions(Struct, frozen=True):
         request = ReadRequest.parse(options)
         if request.aggregate is not None:
             raise InvalidInputError(
-                "A stream and a change feed have no option aggregate.", hint="Aggregate the frame with Spark."
+                "A stream and a change feed have no option aggregate.",
+                hint="Aggregate the frame with Spark.",
             )
         if request.searches:
             raise InvalidInputError(
-                "A stream has no limit, scores or snippets.", hint="Use query and where alone to filter a stream."
+                "A stream has no limit, scores or snippets.",
+                hint="Use query and where alone to filter a stream.",
             )
-        limits = [name for name in ("maxFilesPerTrigger", "maxBytesPerTrigger") if options.text(name) is not None]
+        limits = [
+            name
+            for name in ("maxFilesPerTrigger", "maxBytesPerTrigger")
+            if options.text(name) is not None
+        ]
         if limits and not STREAMS_HAVE_LIMITS:
             raise UnsupportedError(
                 f"{limits[0]} needs Spark 4.2 or newer: older versions do not pass the start of a batch to the stream.",
@@ -110,7 +117,9 @@ class StreamOptions(Struct, frozen=True):
         feed = options.flag("readChangeFeed")
         if feed and (request.query is not None or request.where is not None):
             message = "A stream of changes has neither query nor where."
-            raise InvalidInputError(message, hint="Filter the frame: a row may come to match, or cease to.")
+            raise InvalidInputError(
+                message, hint="Filter the frame: a row may come to match, or cease to."
+            )
         return cls(
             feed=feed,
             request=request,
@@ -123,7 +132,9 @@ class StreamOptions(Struct, frozen=True):
 
     def plan(self, table: Table, columns: Sequence[str]) -> ScanPlan:
         """Plan the scan that finds the rows."""
-        return plan_scan(table.handle, query=self.request.query, where=self.request.where, columns=columns)
+        return plan_scan(
+            table.handle, query=self.request.query, where=self.request.where, columns=columns
+        )
 
     def check(self, table: Table) -> None:
         """Refuse what this table cannot answer when the stream is defined, not when it runs."""
@@ -193,7 +204,11 @@ class Offset(Struct, frozen=True):
 
     def is_at(self, other: Offset) -> bool:
         """Return whether both are the same position, whatever they know of the history."""
-        return (self.version, self.files, self.snapshot) == (other.version, other.files, other.snapshot)
+        return (self.version, self.files, self.snapshot) == (
+            other.version,
+            other.files,
+            other.snapshot,
+        )
 
 
 class Restoration(Struct, frozen=True):
@@ -268,7 +283,9 @@ Step = AddAction | Restoration | Change
 class StreamFiles:
     """The files of a table in the order of its history."""
 
-    def __init__(self, path: str, options: Mapping[str, object], *, ignore_changes: bool, feed: bool = False) -> None:
+    def __init__(
+        self, path: str, options: Mapping[str, object], *, ignore_changes: bool, feed: bool = False
+    ) -> None:
         self._path = path
         self._options = dict(options)
         self._ignore_changes = ignore_changes
@@ -283,10 +300,17 @@ class StreamFiles:
         table = self.table()
         end = Offset(table.version, table=table.metadata.id)
         version = self._check_history(table, end)
-        return end if version is None else replace(end, txn=version.info.txn_id)
+        if version is None:
+            return end
+        return replace(end, txn=version.info.txn_id)
 
     def advance(
-        self, start: Offset, until: int, *, max_files: int | None = None, max_bytes: int | None = None
+        self,
+        start: Offset,
+        until: int,
+        *,
+        max_files: int | None = None,
+        max_bytes: int | None = None,
     ) -> Offset:
         """Return the end of a batch from an offset: at least one file if there is one, at most what
         the limits allow.
@@ -304,7 +328,9 @@ class StreamFiles:
             end = offset
         return end
 
-    def between(self, start: Offset, end: Offset) -> tuple[Table, list[AddAction], list[Restoration], list[Change]]:
+    def between(
+        self, start: Offset, end: Offset
+    ) -> tuple[Table, list[AddAction], list[Restoration], list[Change]]:
         """Return the current table, the files between two offsets, and the restores and changes
         among them.
         """
@@ -321,7 +347,8 @@ class StreamFiles:
                     files.append(file)
                 if offset.is_at(end):
                     break
-        # Opened after the files were found: had the table been created anew meanwhile, they would not all be its own.
+        # Opened after the files were found: had the table been created anew meanwhile, they would
+        # not all be its own.
         table = self.table(start, end)
         paths = [file.path for file in files] + [path for one in restored for path in one.paths]
         paths += [path for one in changes for path in one.paths]
@@ -330,7 +357,10 @@ class StreamFiles:
 
     def _check_there(self, table: Table, paths: Sequence[str]) -> None:
         """Refuse files that are no longer live and were purged, before a task fails to find them."""
-        live = set(table.files()["path"].to_pylist()) if paths else set()
+        if paths:
+            live = set(table.files()["path"].to_pylist())
+        else:
+            live = set()
         old = [path for path in paths if path not in live]
         store = open_store(StoreSpec.from_url(table.path, table.settings))
         missing = next((path for path in old if store.head(path) is None), None)
@@ -345,7 +375,9 @@ class StreamFiles:
         """Return the files that can hold a row of the plan, as entries to open."""
         file_list = from_actions(files)
         if plan.where is not None:
-            file_list = file_list.filter(may_match(plan.where, file_list, partition_columns=plan.partition_columns))
+            file_list = file_list.filter(
+                may_match(plan.where, file_list, partition_columns=plan.partition_columns)
+            )
         return entries(file_list)
 
     def restored_rows(self, restored: Restoration, plan: ScanPlan) -> list[RestoredRows]:
@@ -355,28 +387,40 @@ class StreamFiles:
         all_columns = replace(plan, columns=tuple(plan.schema.names))
         added = all_columns.with_splits(self.entries(list(restored.added), plan))
         old_splits = [
-            SplitEntry(f.path, f.size or 0, None, None, f.partition_values or {}, f.deletion_vector, None)
+            SplitEntry(
+                f.path, f.size or 0, None, None, f.partition_values or {}, f.deletion_vector, None
+            )
             for f in restored.removed
         ]
         removed = replace(all_columns, query=None, splits=tuple(old_splits))
         rows = sum(file.num_records or ROWS_PER_PART for file in restored.added)
         parts = max(1, -(-rows // ROWS_PER_PART))
-        return [RestoredRows(added, removed, tuple(plan.output_schema.names), part, parts) for part in range(parts)]
+        return [
+            RestoredRows(added, removed, tuple(plan.output_schema.names), part, parts)
+            for part in range(parts)
+        ]
 
-    def _steps(self, table: Table, start: Offset, until: int) -> Iterator[tuple[Step | None, Offset]]:
+    def _steps(
+        self, table: Table, start: Offset, until: int
+    ) -> Iterator[tuple[Step | None, Offset]]:
         """Yield each file after an offset with the next offset, and the end of each version without
         a file.
         """
         offset = replace(start, table=table.metadata.id)
         if start.files != DONE:
-            files = self._snapshot_files(start.version) if start.snapshot else self._added(table, start)
-            yield from _numbered(files, offset)
+            if start.snapshot:
+                files = self._snapshot_files(start.version)
+            else:
+                files = self._list_added(table, start)
+            yield from _number_files(files, offset)
         elif start.txn is not None:
             self._check_history(table, start)
         if until > start.version:
             for version in table.handle.log.since(start.version, until):
-                version_start = Offset(version.version, 0, table=table.metadata.id, txn=version.info.txn_id)
-                yield from _numbered(self._files_of(version), version_start)
+                version_start = Offset(
+                    version.version, 0, table=table.metadata.id, txn=version.info.txn_id
+                )
+                yield from _number_files(self._files_of(version), version_start)
 
     def _snapshot_files(self, version: int) -> Sequence[Step]:
         table = Table.open(self._path, version=version, options=self._options)
@@ -386,12 +430,16 @@ class StreamFiles:
         stamp = version, table.handle.snapshot.header.timestamp_ms
         return [Change(INSERT, entry, *stamp) for entry in entries(from_actions(files))]
 
-    def _added(self, table: Table, offset: Offset) -> Sequence[Step]:
+    def _list_added(self, table: Table, offset: Offset) -> Sequence[Step]:
         version = self._check_history(table, offset)
         if version is None:
-            raise VersionNotFoundError(f"Version {offset.version} of {self._path} is not in the log any more.")
+            raise VersionNotFoundError(
+                f"Version {offset.version} of {self._path} is not in the log any more."
+            )
         # An earlier release counted the files of a restoration one by one.
-        return files_of_new_rows(version) if offset.table is None and offset.files else self._files_of(version)
+        if offset.table is None and offset.files:
+            return files_of_new_rows(version)
+        return self._files_of(version)
 
     def _check_history(self, table: Table, offset: Offset) -> CommittedVersion | None:
         """Return the version of an offset, or None if it is gone. Raises ConflictError if it is not
@@ -402,7 +450,9 @@ class StreamFiles:
         except VersionNotFoundError:
             return None
         if offset.txn not in (None, version.info.txn_id):
-            raise self._other(f"version {offset.version} is not the one that the stream has read", offset)
+            raise self._other(
+                f"version {offset.version} is not the one that the stream has read", offset
+            )
         return version
 
     def _files_of(self, version: CommittedVersion) -> Sequence[Step]:
@@ -419,7 +469,9 @@ class StreamFiles:
                 version=version.version,
             )
         new = files_of_new_rows(version)
-        return restorations(new, removes) if version.info.operation == Operation.RESTORE else new
+        if version.info.operation == Operation.RESTORE:
+            return restorations(new, removes)
+        return new
 
     def _size_of(self, path: str) -> int:
         """Return the size of a split that the log lacks; 0 if it is gone, which is detected before
@@ -427,7 +479,9 @@ class StreamFiles:
         """
         table = self.table()
         info = open_store(StoreSpec.from_url(table.path, table.settings)).head(path)
-        return 0 if info is None else info.size
+        if info is None:
+            return 0
+        return info.size
 
     def table(self, *offsets: Offset) -> Table:
         """Return the current table. Raises ConflictError if it is not that of the offsets."""
@@ -437,7 +491,8 @@ class StreamFiles:
                 raise self._other("it was created anew", offset)
             if offset.version > table.version:
                 raise self._other(
-                    f"the stream has read up to version {offset.version}, and the newest is {table.version}", offset
+                    f"the stream has read up to version {offset.version}, and the newest is {table.version}",
+                    offset,
                 )
         return table
 
@@ -450,7 +505,9 @@ class StreamFiles:
         )
 
 
-def restorations(added: Sequence[AddAction], removed: Sequence[RemoveAction]) -> list[AddAction | Restoration]:
+def restorations(
+    added: Sequence[AddAction], removed: Sequence[RemoveAction]
+) -> list[AddAction | Restoration]:
     """Return what a restore did by partition; without removed files, its files unchanged."""
     steps: list[AddAction | Restoration] = []
     came: dict[tuple[tuple[str, str | None], ...], list[AddAction]] = {}
@@ -471,7 +528,7 @@ def _partition(file: AddAction | RemoveAction) -> tuple[tuple[str, str | None], 
     return tuple(sorted((file.partition_values or {}).items()))
 
 
-def _numbered(files: Sequence[Step], start: Offset) -> Iterator[tuple[Step | None, Offset]]:
+def _number_files(files: Sequence[Step], start: Offset) -> Iterator[tuple[Step | None, Offset]]:
     for place in range(start.files, len(files)):
         yield files[place], replace(start, files=place + 1)
     yield None, replace(start, files=DONE, snapshot=False)
@@ -485,7 +542,8 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._until: int | None = None
 
-    # Looked at when first used: of an error in the constructor Spark tells nothing but that there is no reader.
+    # Looked at when first used: of an error in the constructor Spark tells nothing but that there
+    # is no reader.
 
     @cached_property
     def _stream_options(self) -> StreamOptions:
@@ -509,7 +567,9 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             start = first_version(table, self._stream_options.start_time)
         if start is None:
             return Offset(table.version, 0, snapshot=True, table=table.metadata.id).to_dict()
-        return Offset(table.version if start == "latest" else start - 1, table=table.metadata.id).to_dict()
+        return Offset(
+            table.version if start == "latest" else start - 1, table=table.metadata.id
+        ).to_dict()
 
     @plain_errors
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
@@ -522,7 +582,9 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._stream_options.max_files is not None:
             return ReadMaxFiles(self._stream_options.max_files)
         size = self._stream_options.max_bytes
-        return ReadAllAvailable() if size is None else ReadMaxBytes(size)
+        if size is None:
+            return ReadAllAvailable()
+        return ReadMaxBytes(size)
 
     @plain_errors
     def latestOffset(  # noqa: N802
@@ -533,14 +595,27 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         if start is None:
             return self._files.newest_offset().to_dict()
-        most_files = limit.max_files if isinstance(limit, ReadMaxFiles) else None
-        most_bytes = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
-        until = self._files.newest_version() if self._until is None else self._until
-        end = self._files.advance(Offset.of(start), until, max_files=most_files, max_bytes=most_bytes)
+        if isinstance(limit, ReadMaxFiles):
+            most_files = limit.max_files
+        else:
+            most_files = None
+        if isinstance(limit, ReadMaxBytes):
+            most_bytes = limit.max_bytes
+        else:
+            most_bytes = None
+        if self._until is None:
+            until = self._files.newest_version()
+        else:
+            until = self._until
+        end = self._files.advance(
+            Offset.of(start), until, max_files=most_files, max_bytes=most_bytes
+        )
         return end.to_dict()
 
     @plain_errors
-    def partitions(self, start: dict[str, object], end: dict[str, object]) -> Sequence[InputPartition]:
+    def partitions(
+        self, start: dict[str, object], end: dict[str, object]
+    ) -> Sequence[InputPartition]:
         """Return the tasks of a batch."""
         table, files, restored, changes = self._files.between(Offset.of(start), Offset.of(end))
         if self._stream_options.feed:
@@ -549,7 +624,9 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         plan = plan.with_splits(self._files.entries(files, plan))
         settings = table.settings.group(SparkReadSettings)
         per_task, most = settings.splits_per_task, settings.max_splits_per_task
-        groups = task_groups(plan.splits, per_task=per_task, most=most, searching=plan.query is not None)
+        groups = task_groups(
+            plan.splits, per_task=per_task, most=most, searching=plan.query is not None
+        )
         compared = [task for one in restored for task in self._files.restored_rows(one, plan)]
         return [*(SplitGroup(plan.with_splits(splits)) for splits in groups), *compared]
 
@@ -563,7 +640,9 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task."""
         if isinstance(partition, ChangedRows):
-            yield from SparkBatches(self._schema)(batch.select(self._schema.names) for batch in partition.batches())
+            yield from SparkBatches(self._schema)(
+                batch.select(self._schema.names) for batch in partition.batches()
+            )
         elif isinstance(partition, (SplitGroup, RestoredRows)):
             yield from SparkBatches(self._schema)(partition.batches())
 
@@ -583,7 +662,9 @@ class ChangeReader(DataSourceReader):
     @plain_errors
     def partitions(self) -> Sequence[InputPartition]:
         """Return changes in version order, in about as many tasks as run concurrently."""
-        table = open_table(self._options, self._options.required_path(path_in(self._schema)), self._frame)
+        table = open_table(
+            self._options, self._options.required_path(path_in(self._schema)), self._frame
+        )
         told = {field.name for field in FEED_FIELDS}
         columns = [name for name in self._schema.names if name not in told]
         changes = changes_between(table.handle.log, *self._versions(table), newest=table.version)
@@ -606,11 +687,15 @@ class ChangeReader(DataSourceReader):
             )
         last = self._options.number("endingVersion")
         if end_time is not None:
-            last = min(version_of(table.handle.log, version=None, timestamp=end_time), table.version)
+            last = min(
+                version_of(table.handle.log, version=None, timestamp=end_time), table.version
+            )
         return first, table.version if last is None else last
 
     @plain_errors
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task."""
         if isinstance(partition, ChangedRows):
-            yield from SparkBatches(self._schema)(batch.select(self._schema.names) for batch in partition.batches())
+            yield from SparkBatches(self._schema)(
+                batch.select(self._schema.names) for batch in partition.batches()
+            )

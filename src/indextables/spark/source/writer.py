@@ -61,7 +61,9 @@ G = TypeVar("G", bound=SettingsGroup)
 def task_properties() -> Mapping[str, str]:
     """Return the settings of the session, and other properties that Spark passes to a task."""
     context = TaskContext.get()
-    return {} if context is None else dict(context._localProperties or {})
+    if context is None:
+        return {}
+    return dict(context._localProperties or {})
 
 
 def under_session(write: RowWrite, properties: Mapping[str, str]) -> RowWrite:
@@ -79,12 +81,16 @@ def under_session(write: RowWrite, properties: Mapping[str, str]) -> RowWrite:
         )
     write = with_options(write, unplanned)
     session = config.resolve(options=unplanned)
-    return replace(write, splits=_override(write.splits, session), stats=_override(write.stats, session))
+    return replace(
+        write, splits=_override(write.splits, session), stats=_override(write.stats, session)
+    )
 
 
 def _override(group: G, session: Settings) -> G:
     keys = session.given()
-    return replace(group, **{s.field_name: session[s.key] for s in list_settings(type(group)) if s.key in keys})
+    return replace(
+        group, **{s.field_name: session[s.key] for s in list_settings(type(group)) if s.key in keys}
+    )
 
 
 logger = logging.getLogger(__name__)
@@ -100,7 +106,11 @@ def plan_source_write(
     definition, filters = options.text("definition"), options.text("replaceFilters")
     replace_where: Where | None = options.text("replaceWhere")
     request = OverwriteRequest(
-        "condition" if filters is not None else "everything" if overwrite or definition is not None else "nothing",
+        "condition"
+        if filters is not None
+        else "everything"
+        if overwrite or definition is not None
+        else "nothing",
         option=parse_mode(options.text(OVERWRITE_MODE), key=OVERWRITE_MODE),
         session=False if streaming else None,
         has_condition=replace_where is not None,
@@ -110,8 +120,12 @@ def plan_source_write(
     text, substring = options.names("text") or (), options.names("substring") or ()
     if definition is not None:
         defined = TableDefinition.parse(definition)
-        defined = replace(defined, text=text or defined.text, substring=substring or defined.substring)
-        if not _replaces_a_part(defined, options.settings, replace_where is not None, bool(dynamic)):
+        defined = replace(
+            defined, text=text or defined.text, substring=substring or defined.substring
+        )
+        if not _replaces_a_part(
+            defined, options.settings, replace_where is not None, bool(dynamic)
+        ):
             return plan_defined_write(defined, options.settings)
         overwrite = True
         partition_columns = partition_columns or defined.partition_columns or None
@@ -123,11 +137,14 @@ def plan_source_write(
             options.required_path(), arrow_schema(schema), settings, text=text, substring=substring
         )
     return plan_table_write(
-        # Not the path in the schema: the rows of an INSERT ... SELECT carry the path of the table they come from.
+        # Not the path in the schema: the rows of an INSERT ... SELECT carry the path of the table
+        # they come from.
         options.required_path(),
         arrow_schema(schema),
         WriteRequest(
-            operation=write_operation(overwrite=overwrite, where=replace_where, dynamic_partitions=dynamic),
+            operation=write_operation(
+                overwrite=overwrite, where=replace_where, dynamic_partitions=dynamic
+            ),
             where=replace_where,
             dynamic_partitions=dynamic,
             merge_schema=options.flag("mergeSchema"),
@@ -140,7 +157,9 @@ def plan_source_write(
     )
 
 
-def _replaces_a_part(defined: TableDefinition, settings: Mapping[str, str], has_condition: bool, dynamic: bool) -> bool:
+def _replaces_a_part(
+    defined: TableDefinition, settings: Mapping[str, str], has_condition: bool, dynamic: bool
+) -> bool:
     """Return whether a write that could replace a table replaces only some rows: the table keeps
     its definition.
     """
@@ -161,7 +180,8 @@ def _transaction_id(options: SourceOptions) -> tuple[str, int] | None:
         return None
     present, missing = ("txnVersion", "txnAppId") if app_id is None else ("txnAppId", "txnVersion")
     raise InvalidInputError(
-        f"{present} is given without {missing}.", hint="An exactly-once write needs both, or neither."
+        f"{present} is given without {missing}.",
+        hint="An exactly-once write needs both, or neither.",
     )
 
 
@@ -270,10 +290,17 @@ class TableStreamWriter(DataSourceStreamArrowWriter):
         parts = [m for m in messages if isinstance(m, WrittenSplits)]
         query = next((part.query_id for part in parts if part.query_id), None)
         if query is None:
-            raise IndexTablesError("Spark did not say which streaming query a batch belongs to.", batch=batchId)
-        if self._plan.request.operation is Operation.APPEND and not any(part.added for part in parts):
+            raise IndexTablesError(
+                "Spark did not say which streaming query a batch belongs to.", batch=batchId
+            )
+        if self._plan.request.operation is Operation.APPEND and not any(
+            part.added for part in parts
+        ):
             return
-        mark = None if self._checkpoint is None else (f"checkpoint {self._checkpoint}", _number(query))
+        if self._checkpoint is None:
+            mark = None
+        else:
+            mark = (f"checkpoint {self._checkpoint}", _number(query))
         try:
             self._check_query(query, batchId, mark)
         except RefusedError:

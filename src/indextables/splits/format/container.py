@@ -147,12 +147,20 @@ def finish_split(
     """Write everything that follows the rows, including the checksum."""
     index_start = body.end_rows()
     pages_of_rows = page_table(body.path, index_start)
-    files = [_split_file(segment, name) for name in COMPONENTS] if segment else []
+    if segment:
+        files = [_split_file(segment, name) for name in COMPONENTS]
+    else:
+        files = []
     ranges = _append_bodies(body, segment, files) if segment else {}
     footer_start = body.tell()
     hot = _Hot(body, footer_start)
     components = tuple(
-        Component(name=f.name, length=f.length, tail=hot.append(f.ending), ranges=tuple(ranges.get(f.name, ())))
+        Component(
+            name=f.name,
+            length=f.length,
+            tail=hot.append(f.ending),
+            ranges=tuple(ranges.get(f.name, ())),
+        )
         for f in files
     )
     meta = hot.append((segment.folder / META).read_bytes() if segment else b"")
@@ -165,7 +173,10 @@ def finish_split(
         if values.rows is not None and len(values.rows) <= MAX_INCOMPLETE_ROWS
     }
     term_filter = _build_filter(segment, mapping) if segment else None
-    filter_span = None if term_filter is None else hot.append(term_filter.bits.tobytes())
+    if term_filter is None:
+        filter_span = None
+    else:
+        filter_span = hot.append(term_filter.bits.tobytes())
     hot_length = body.tell() - footer_start
     table = SectionTable(
         tantivy=TANTIVY_VERSION,
@@ -187,11 +198,15 @@ def finish_split(
     body.finish({TABLE_KEY: encode_table(table), FOOTER_CHECKSUM_KEY: PLACEHOLDER})
     _fill_chunk_checksums(body.path, footer_start + chunks.offset)
     write_footer_checksum(body.path, footer_start)
-    return SplitLayout(table, footer_start, hot_length, body.path.stat().st_size, footer_start - index_start)
+    return SplitLayout(
+        table, footer_start, hot_length, body.path.stat().st_size, footer_start - index_start
+    )
 
 
 def _build_filter(segment: Segment, mapping: DocMapping) -> TermFilter | None:
-    """Return the filter of the words and whole values of an index; None if there are too many of them."""
+    """Return the filter of the words and whole values of an index; None if there are too many of
+    them.
+    """
     columns = [column for column in mapping.indexed if column.kind in ("text", "string", "whole")]
     if not columns or segment.file("term").stat().st_size > _MAX_DICTIONARY_BYTES:
         return None
@@ -200,7 +215,9 @@ def _build_filter(segment: Segment, mapping: DocMapping) -> TermFilter | None:
     with TantivyErrors(str(segment.folder), "Reading the terms"):
         searcher = open_folder(segment.folder, mapping).searcher()
         for column in columns:
-            terms[column.field] = [str(term) for term, _ in searcher.terms_with_prefix(column.field, "")]
+            terms[column.field] = [
+                str(term) for term, _ in searcher.terms_with_prefix(column.field, "")
+            ]
             left -= len(terms[column.field])
             if left < 0:
                 return None
@@ -239,16 +256,25 @@ def _split_file(segment: Segment, name: str) -> _IndexFile:
     end = _read(path, max(0, length - _END_BYTES), length)
     names = [entry["name"] for entry in read_meta(segment.folder)["schema"]]
     start, spans = composite_spans(end, length, path.name)
-    return _IndexFile(name, length, [(names[s.field_id], s.start, s.end) for s in spans], _read(path, start, length))
+    return _IndexFile(
+        name,
+        length,
+        [(names[s.field_id], s.start, s.end) for s in spans],
+        _read(path, start, length),
+    )
 
 
-def _append_bodies(body: ParquetBody, segment: Segment, files: Sequence[_IndexFile]) -> dict[str, list[FieldRange]]:
+def _append_bodies(
+    body: ParquetBody, segment: Segment, files: Sequence[_IndexFile]
+) -> dict[str, list[FieldRange]]:
     """Write the data of every index file field by field, so that one query's data is contiguous.
     Returns the ranges.
     """
     ranges: dict[str, list[FieldRange]] = {name: [] for name in COMPOSITE}
     by_field: dict[str, list[tuple[str, int, int]]] = {}
-    for file in sorted(files, key=lambda f: _BODY_ORDER.index(f.name) if f.name in COMPOSITE else len(_BODY_ORDER)):
+    for file in sorted(
+        files, key=lambda f: _BODY_ORDER.index(f.name) if f.name in COMPOSITE else len(_BODY_ORDER)
+    ):
         for field, start, end in file.spans:
             by_field.setdefault(field, []).append((file.name, start, end))
     for field, parts in by_field.items():

@@ -65,7 +65,9 @@ class SplitFooter(Struct, frozen=True, dict=True):
         not record them.
         """
         span = self.table.pages
-        return PageTable(self.hot(span), self.places, self.group_starts, self.path) if span and span.length else None
+        if span and span.length:
+            return PageTable(self.hot(span), self.places, self.group_starts, self.path)
+        return None
 
     @cached_property
     def term_filter(self) -> TermFilter | None:
@@ -88,7 +90,12 @@ class SplitFooter(Struct, frozen=True, dict=True):
     def _row_numbers(self, span: Span) -> npt.NDArray[np.int64]:
         rows = np.frombuffer(self.hot(span), "<u4").astype(np.int64)
         if len(rows) and (rows[-1] >= self.table.rows or (np.diff(rows) <= 0).any()):
-            raise _bad(self.path, self.footer_start, len(self.data), "row numbers are out of order or range")
+            raise _bad(
+                self.path,
+                self.footer_start,
+                len(self.data),
+                "row numbers are out of order or range",
+            )
         return rows
 
     def schema_of(self, names: Sequence[str]) -> pa.Schema:
@@ -110,7 +117,9 @@ class SplitFooter(Struct, frozen=True, dict=True):
         """Parquet's metadata by Thrift field, because pyarrow does not expose the positions of page
         indexes.
         """
-        return read_struct(self.data, len(self.data) - 8 - int.from_bytes(self.data[-8:-4], "little"))[0]
+        return read_struct(
+            self.data, len(self.data) - 8 - int.from_bytes(self.data[-8:-4], "little")
+        )[0]
 
     @cached_property
     def digest(self) -> str:
@@ -171,5 +180,7 @@ def decode_footer(data: bytes, footer_start: int, path: str) -> SplitFooter:
 
 
 def _bad(path: str, start: int, length: int, why: str) -> BadFileError:
-    message = f"The end of the split {path} (bytes {start} to {start + length}) cannot be read: {why}."
+    message = (
+        f"The end of the split {path} (bytes {start} to {start + length}) cannot be read: {why}."
+    )
     return BadFileError(message, path=path, start=start, length=length)

@@ -31,7 +31,15 @@ from indextables.errors import BadFileError
 
 Numbers = npt.NDArray[np.int64]
 _MAGIC = b"PAR1"
-_TYPES = {"BOOLEAN": 0, "INT32": 1, "INT64": 2, "FLOAT": 4, "DOUBLE": 5, "BYTE_ARRAY": 6, "FIXED_LEN_BYTE_ARRAY": 7}
+_TYPES = {
+    "BOOLEAN": 0,
+    "INT32": 1,
+    "INT64": 2,
+    "FLOAT": 4,
+    "DOUBLE": 5,
+    "BYTE_ARRAY": 6,
+    "FIXED_LEN_BYTE_ARRAY": 7,
+}
 _CODECS = {"ZSTD": 6}
 _MAX_DEPTH = 32
 
@@ -88,7 +96,9 @@ class PageTable:
 
     def __init__(self, data: bytes, places: Numbers, group_starts: Numbers, path: str) -> None:
         """`places` are offset and length of every column chunk: [row group, leaf column, 2]."""
-        self.lengths, self.checksums, self._values = np.frombuffer(data, "<u4").reshape(3, -1).astype(np.int64)
+        self.lengths, self.checksums, self._values = (
+            np.frombuffer(data, "<u4").reshape(3, -1).astype(np.int64)
+        )
         edges = np.concatenate([[0], np.cumsum(self.lengths)]) + len(_MAGIC)
         self.starts: Numbers = edges[:-1]
         self._path = path
@@ -96,7 +106,9 @@ class PageTable:
         self._first = np.searchsorted(edges, places[:, :, 0])
         self._last = np.searchsorted(edges, places.sum(axis=2))
         within = np.minimum(self._first, len(edges) - 1), np.minimum(self._last, len(edges) - 1)
-        if (edges[within[0]] != places[:, :, 0]).any() or (edges[within[1]] != places.sum(axis=2)).any():
+        if (edges[within[0]] != places[:, :, 0]).any() or (
+            edges[within[1]] != places.sum(axis=2)
+        ).any():
             raise self._bad()
         self._columns: dict[int, ColumnPages] = {}
 
@@ -108,7 +120,9 @@ class PageTable:
 
     def _column(self, leaf: int) -> ColumnPages:
         pages, groups, dictionaries = [], [], []
-        for group, (first, last) in enumerate(zip(self._first[:, leaf], self._last[:, leaf], strict=True)):
+        for group, (first, last) in enumerate(
+            zip(self._first[:, leaf], self._last[:, leaf], strict=True)
+        ):
             dictionary = first < last and self._values[first] == 0
             dictionaries.append(first if dictionary else -1)
             own = np.arange(first + bool(dictionary), last)
@@ -118,10 +132,14 @@ class PageTable:
             groups.append(np.full(len(own), group))
         joined = np.concatenate([np.empty(0, np.int64), *pages])
         starts = np.concatenate([[0], np.cumsum(self._values[joined])])
-        return ColumnPages(starts, joined, np.concatenate([np.empty(0, np.int64), *groups]), np.array(dictionaries))
+        return ColumnPages(
+            starts, joined, np.concatenate([np.empty(0, np.int64), *groups]), np.array(dictionaries)
+        )
 
     def _bad(self) -> BadFileError:
-        return BadFileError(f"The page table of the split {self._path} does not fit its columns.", path=self._path)
+        return BadFileError(
+            f"The page table of the split {self._path} does not fit its columns.", path=self._path
+        )
 
 
 class PageColumn:
@@ -134,10 +152,10 @@ class PageColumn:
         self._field = field
         self._kind = b"".join(
             [
-                b"\x15" + _signed(kind),
-                b"\x19" + _list(5, [_signed(encoding) for encoding in (0, 3, 8)]),
-                b"\x19" + _list(8, [_unsigned(len(name)) + name]),
-                b"\x15" + _signed(codec),
+                b"\x15" + _encode_signed(kind),
+                b"\x19" + _list(5, [_encode_signed(encoding) for encoding in (0, 3, 8)]),
+                b"\x19" + _list(8, [_encode_unsigned(len(name)) + name]),
+                b"\x15" + _encode_signed(codec),
             ]
         )
         """The fields of a ColumnMetaData that are the same for all pages: type, encodings, path and
@@ -147,7 +165,9 @@ class PageColumn:
     @staticmethod
     def possible(kind: pa.DataType, metadata: FileMetaData, leaf: int) -> bool:
         """Whether single pages of such a column can be decoded."""
-        plain = not (pa.types.is_nested(kind) or pa.types.is_dictionary(kind) or pa.types.is_null(kind))
+        plain = not (
+            pa.types.is_nested(kind) or pa.types.is_dictionary(kind) or pa.types.is_null(kind)
+        )
         if not plain or isinstance(kind, pa.BaseExtensionType) or not metadata.num_row_groups:
             return False
         chunk = metadata.row_group(0).column(leaf)
@@ -179,13 +199,24 @@ class PageColumn:
             total += rows
         before, after = self._frame
         # Fields 3 and 4, each the next one after the field before it.
-        footer = before + b"\x16" + _signed(total) + b"\x19" + _list(12, chunks) + after
+        footer = before + b"\x16" + _encode_signed(total) + b"\x19" + _list(12, chunks) + after
         return b"".join([*body, footer, len(footer).to_bytes(4, "little"), _MAGIC])
 
     def _row_group(self, at: int, dictionary: int, size: int, rows: int) -> bytes:
         """Return a RowGroup (columns, bytes, rows) of one ColumnChunk (offset, metadata)."""
-        held, count, first = b"\x16" + _signed(size), b"\x16" + _signed(rows), b"\x26" + _signed(at + dictionary)
-        metadata = self._kind + count + held + held + first + (b"\x26" + _signed(at) if dictionary else b"")
+        held, count, first = (
+            b"\x16" + _encode_signed(size),
+            b"\x16" + _encode_signed(rows),
+            b"\x26" + _encode_signed(at + dictionary),
+        )
+        metadata = (
+            self._kind
+            + count
+            + held
+            + held
+            + first
+            + (b"\x26" + _encode_signed(at) if dictionary else b"")
+        )
         chunk = b"\x26\x00\x1c" + metadata + b"\x00\x00"
         return b"\x19" + _list(12, [chunk]) + held + count + b"\x00"
 
@@ -199,7 +230,9 @@ class PageBounds(Struct, frozen=True):
     nulls: list[int] | None
 
 
-def page_bounds(footer: Mapping[int, Any], leaf: int, data: bytes, footer_start: int) -> list[PageBounds | None]:
+def page_bounds(
+    footer: Mapping[int, Any], leaf: int, data: bytes, footer_start: int
+) -> list[PageBounds | None]:
     """Read the column index of a column in every row group from the end of a file; None if it is
     missing.
     """
@@ -293,7 +326,7 @@ def _read_signed(data: bytes | mmap.mmap, at: int) -> tuple[int, int]:
     return (number >> 1) ^ -(number & 1), at
 
 
-def _unsigned(number: int) -> bytes:
+def _encode_unsigned(number: int) -> bytes:
     out = bytearray()
     while number > 127:
         out.append(number & 127 | 128)
@@ -301,10 +334,13 @@ def _unsigned(number: int) -> bytes:
     return bytes([*out, number])
 
 
-def _signed(number: int) -> bytes:
-    return _unsigned(number << 1 if number >= 0 else (-number << 1) - 1)
+def _encode_signed(number: int) -> bytes:
+    return _encode_unsigned(number << 1 if number >= 0 else (-number << 1) - 1)
 
 
 def _list(kind: int, items: Sequence[bytes]) -> bytes:
-    head = bytes([len(items) << 4 | kind]) if len(items) < 15 else bytes([0xF0 | kind]) + _unsigned(len(items))
+    if len(items) < 15:
+        head = bytes([len(items) << 4 | kind])
+    else:
+        head = bytes([0xF0 | kind]) + _encode_unsigned(len(items))
     return head + b"".join(items)

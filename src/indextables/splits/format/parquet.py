@@ -27,7 +27,9 @@ from pyarrow._parquet import FileMetaData, ParquetReader
 from indextables.splits.index.mapping import DocMapping
 
 
-def open_parquet(file: object, metadata: FileMetaData | None = None, coded: Sequence[int] = ()) -> Any:
+def open_parquet(
+    file: object, metadata: FileMetaData | None = None, coded: Sequence[int] = ()
+) -> Any:
     """Open a reader for a file object with `metadata`, `schema_arrow` and `read_row_groups`.
 
     Known metadata is not read again. Columns in `coded` (leaf numbers) are read as dictionary
@@ -101,7 +103,10 @@ class ParquetBody:
     @property
     def estimated_bytes(self) -> float:
         """Estimated size of the rows in the file, including buffered rows."""
-        ratio = self.tell() / self._flushed_bytes if self._flushed_bytes else _FIRST_RATIO
+        if self._flushed_bytes:
+            ratio = self.tell() / self._flushed_bytes
+        else:
+            ratio = _FIRST_RATIO
         return self.tell() + self._waiting_bytes * ratio
 
     def append(self, data: bytes) -> int:
@@ -160,7 +165,9 @@ class ParquetBody:
         again = self._open_writer()
         file = open_parquet(pa.OSFile(str(before)))
         for group in range(file.metadata.num_row_groups):
-            again.write_table(file.read_row_groups([group]).cast(self.schema), row_group_size=ROW_GROUP_ROWS)
+            again.write_table(
+                file.read_row_groups([group]).cast(self.schema), row_group_size=ROW_GROUP_ROWS
+            )
         file.close()
         before.unlink()
         return again
@@ -219,7 +226,11 @@ def _dictionary_columns(first: pa.Table, mapping: DocMapping) -> list[str]:
         if field.name in texts or not (pa.types.is_nested(field.type) or _repeats(column)):
             continue
         floats = is_float(field.type) and not has_zero(column)
-        chosen += [path for path, kind in leaves[place.start : place.stop] if floats or kind not in ("FLOAT", "DOUBLE")]
+        chosen += [
+            path
+            for path, kind in leaves[place.start : place.stop]
+            if floats or kind not in ("FLOAT", "DOUBLE")
+        ]
     return chosen
 
 
@@ -233,7 +244,10 @@ def _repeats(column: pa.ChunkedArray) -> bool:
         distinct = pc.count_distinct(some, mode="all").as_py()
         if len(some) == len(column) or distinct * len(column) <= most * len(some):
             return bool(distinct <= most)
-        return bool(distinct <= _SAMPLE_SHARE * len(some) and pc.count_distinct(column, mode="all").as_py() <= most)
+        return bool(
+            distinct <= _SAMPLE_SHARE * len(some)
+            and pc.count_distinct(column, mode="all").as_py() <= most
+        )
     except pa.ArrowNotImplementedError:
         return False
 
@@ -254,7 +268,10 @@ def _leaf_paths(schema: pa.Schema) -> list[tuple[str, str]]:
     with pq.ParquetWriter(sink, schema):
         pass
     columns = pq.read_metadata(pa.BufferReader(sink.getvalue())).schema
-    return [(str(columns.column(i).path), str(columns.column(i).physical_type)) for i in range(len(columns))]
+    return [
+        (str(columns.column(i).path), str(columns.column(i).physical_type))
+        for i in range(len(columns))
+    ]
 
 
 def _has_bounds(kind: pa.DataType) -> bool:

@@ -1,12 +1,13 @@
-"""The section table: where everything lies inside a split. It is JSON in the Parquet footer's key-value metadata.
+"""The section table: where everything lies inside a split. It is JSON in the Parquet footer's
+key-value metadata.
 
-    Parquet row groups
-    index bodies       per field: its .term, .idx, .fieldnorm and .pos data side by side, so one request fetches a field
-    hot section        meta.json, the end of every index file, chunk checksums, page table   <- footer start
-    Parquet footer     page indexes, metadata with this table and the footer's checksum -> end of file
+    Parquet row groups index bodies       per field: its .term, .idx, .fieldnorm and .pos data side
+    by side, so one request fetches a field hot section        meta.json, the end of every index
+    file, chunk checksums, page table   <- footer start Parquet footer     page indexes, metadata
+    with this table and the footer's checksum -> end of file
 
-Places in the hot section count from the footer start; all other offsets count from the start of the file. The store's
-body (the documents without stored fields) is left out: nothing ever reads it.
+Places in the hot section count from the footer start; all other offsets count from the start of the
+file. The store's body (the documents without stored fields) is left out: nothing ever reads it.
 """
 
 from __future__ import annotations
@@ -173,17 +174,28 @@ def _check(table: SectionTable, footer_start: int, hot_limit: int) -> None:
     _require(all(n >= 0 for n in table.incomplete.values()), "negative count of incomplete values")
     spans = table.hot_spans
     rows_fit = all(
-        span.length == ROW_NUMBER_BYTES * table.incomplete.get(name, 0) for name, span in table.incomplete_rows.items()
+        span.length == ROW_NUMBER_BYTES * table.incomplete.get(name, 0)
+        for name, span in table.incomplete_rows.items()
     )
     if table.term_filter is not None:
-        _require(is_filter_length(table.term_filter.length), "a term filter of an impossible length")
+        _require(
+            is_filter_length(table.term_filter.length), "a term filter of an impossible length"
+        )
     _require(rows_fit, "row numbers that do not fit their count")
-    _require(table.pages is None or table.pages.length % ENTRY_BYTES == 0, "a page table of odd length")
-    _require(all(s.offset >= 0 and s.length >= 0 and s.offset + s.length <= hot_limit for s in spans), "a span outside")
+    _require(
+        table.pages is None or table.pages.length % ENTRY_BYTES == 0, "a page table of odd length"
+    )
+    _require(
+        all(s.offset >= 0 and s.length >= 0 and s.offset + s.length <= hot_limit for s in spans),
+        "a span outside",
+    )
     if not table.components:
         return
     _require(uuid.UUID(hex=table.segment).hex == table.segment, "a garbled segment name")
-    _require(tuple(c.name for c in table.components) == COMPONENTS, "not the index files that there must be")
+    _require(
+        tuple(c.name for c in table.components) == COMPONENTS,
+        "not the index files that there must be",
+    )
     for component in table.components:
         _check_component(component, footer_start)
     _check_disjoint([r for c in table.components for r in c.ranges])
@@ -191,9 +203,15 @@ def _check(table: SectionTable, footer_start: int, hot_limit: int) -> None:
 
 def _check_component(component: Component, footer_start: int) -> None:
     body = component.length - component.tail.length
-    _require(body >= 0 and component.length <= MAX_INDEX_FILE_BYTES, f"impossible length of .{component.name}")
+    _require(
+        body >= 0 and component.length <= MAX_INDEX_FILE_BYTES,
+        f"impossible length of .{component.name}",
+    )
     _require(component.name in COMPOSITE or not component.ranges, f"fields in .{component.name}")
-    _require(len({r.field for r in component.ranges}) == len(component.ranges), f"a field twice in .{component.name}")
+    _require(
+        len({r.field for r in component.ranges}) == len(component.ranges),
+        f"a field twice in .{component.name}",
+    )
     at = 0
     for part in component.ranges:
         _require(part.start == at and part.length >= 0, f"a gap in .{component.name}")
@@ -201,7 +219,9 @@ def _check_component(component: Component, footer_start: int) -> None:
         _require(inside, f"a range of .{component.name} outside the file")
         _require(0 <= part.crc32 <= _MAX_CRC, "a checksum that is none")
         at += part.length
-    _require(component.name not in COMPOSITE or at == body, f"ranges that do not cover .{component.name}")
+    _require(
+        component.name not in COMPOSITE or at == body, f"ranges that do not cover .{component.name}"
+    )
 
 
 def _check_disjoint(ranges: Iterable[FieldRange]) -> None:

@@ -107,7 +107,9 @@ class LocalSource:
 
     def _read(self, descriptor: int, start: int, length: int) -> bytes:
         data = os.pread(descriptor, length, start)
-        while len(data) < length and (more := os.pread(descriptor, length - len(data), start + len(data))):
+        while len(data) < length and (
+            more := os.pread(descriptor, length - len(data), start + len(data))
+        ):
             data += more
         if len(data) != length:
             message = f"The split {self.path} is cut short: bytes {start} to {start + length} are not there."
@@ -122,7 +124,9 @@ class StoreSource:
 
     remote = True
 
-    def __init__(self, store: Store, path: str, size: int, ranges: RangeSettings = AS_USUAL) -> None:
+    def __init__(
+        self, store: Store, path: str, size: int, ranges: RangeSettings = AS_USUAL
+    ) -> None:
         """Create a source for an object of known size; `ranges` controls which ranges are combined."""
         self.path = path
         self.size = size
@@ -147,7 +151,9 @@ class StoreSource:
         return cut(ranges, joined, parts)
 
 
-def open_source(store: Store, path: str, *, size: int | None = None, ranges: RangeSettings = AS_USUAL) -> SplitSource:
+def open_source(
+    store: Store, path: str, *, size: int | None = None, ranges: RangeSettings = AS_USUAL
+) -> SplitSource:
     """Open the split at a path of a store.
 
     A size from the log must match the file; for a remote file the first read shows it. `ranges`
@@ -158,7 +164,9 @@ def open_source(store: Store, path: str, *, size: int | None = None, ranges: Ran
         source = LocalSource(local, path)
         if size is not None and source.size != size:
             message = f"The split {path} has {source.size} bytes; the log says {size}."
-            raise BadFileError(message, path=path, start=min(size, source.size), length=abs(size - source.size))
+            raise BadFileError(
+                message, path=path, start=min(size, source.size), length=abs(size - source.size)
+            )
         return source
     if size is None:
         info = store.head(path)
@@ -188,7 +196,9 @@ def coalesce(
     return joined
 
 
-def cut(ranges: Sequence[tuple[int, int]], joined: Sequence[tuple[int, int]], parts: Sequence[bytes]) -> list[bytes]:
+def cut(
+    ranges: Sequence[tuple[int, int]], joined: Sequence[tuple[int, int]], parts: Sequence[bytes]
+) -> list[bytes]:
     """Extract the requested ranges from the combined ones."""
     pieces = []
     for start, length in ranges:
@@ -196,7 +206,9 @@ def cut(ranges: Sequence[tuple[int, int]], joined: Sequence[tuple[int, int]], pa
             pieces.append(b"")
             continue
         at, part = next(
-            (s, p) for (s, n), p in zip(joined, parts, strict=True) if s <= start and start + length <= s + n
+            (s, p)
+            for (s, n), p in zip(joined, parts, strict=True)
+            if s <= start and start + length <= s + n
         )
         pieces.append(part[start - at : start - at + length])
     return pieces
@@ -234,7 +246,9 @@ def batches(ranges: Sequence[FieldRange]) -> list[list[int]]:
     return groups
 
 
-def read_ranges(source: SplitSource, ranges: Sequence[FieldRange], path: str) -> Iterator[tuple[int, int, bytes]]:
+def read_ranges(
+    source: SplitSource, ranges: Sequence[FieldRange], path: str
+) -> Iterator[tuple[int, int, bytes]]:
     """Yield the bytes of a batch of ranges: number of the range, offset in the index file, data.
 
     Several ranges come from one call. A range that is a group of its own comes in pieces; its
@@ -249,11 +263,16 @@ def read_ranges(source: SplitSource, ranges: Sequence[FieldRange], path: str) ->
         yield number, field_range.start, data
 
 
-def _pieces(source: SplitSource, field_range: FieldRange, path: str) -> Iterator[tuple[int, int, bytes]]:
+def _pieces(
+    source: SplitSource, field_range: FieldRange, path: str
+) -> Iterator[tuple[int, int, bytes]]:
     crc = 0
     starts = range(0, field_range.length, PIECE_BYTES)
     for first in range(0, len(starts), PIECES_AT_ONCE):
-        pieces = [(s, min(PIECE_BYTES, field_range.length - s)) for s in starts[first : first + PIECES_AT_ONCE]]
+        pieces = [
+            (s, min(PIECE_BYTES, field_range.length - s))
+            for s in starts[first : first + PIECES_AT_ONCE]
+        ]
         parts = source.read_many([(field_range.offset + start, length) for start, length in pieces])
         for (start, _), data in zip(pieces, parts, strict=True):
             crc = zlib.crc32(data, crc)

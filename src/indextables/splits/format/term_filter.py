@@ -1,7 +1,9 @@
-"""The term filter of a split: a Bloom filter of its terms, by which a search skips splits without opening their index.
+"""The term filter of a split: a Bloom filter of its terms, by which a search skips splits without
+opening their index.
 
-A split with at most `MAX_TERMS` terms has one in its hot section. The filter covers words and whole values; terms of JSON
-paths, addresses and trigrams are not in it. It has no false negatives: a term that is not in the filter is not in the split.
+A split with at most `MAX_TERMS` terms has one in its hot section. The filter covers words and whole
+values; terms of JSON paths, addresses and trigrams are not in it. It has no false negatives: a term
+that is not in the filter is not in the split.
 """
 
 from __future__ import annotations
@@ -41,7 +43,10 @@ def hash_terms(field: str, terms: Sequence[str]) -> Hashes:
     positions = np.arange(len(data)) - np.repeat(offsets[:-1], lengths)
     # A trailing zero, so that an empty last term has an element to start at.
     parts = np.append((data.astype(np.uint64) + np.uint64(1)) * powers[positions], np.uint64(0))
-    sums = np.add.reduceat(parts, offsets[:-1]) if len(terms) else np.empty(0, np.uint64)
+    if len(terms):
+        sums = np.add.reduceat(parts, offsets[:-1])
+    else:
+        sums = np.empty(0, np.uint64)
     sums[lengths == 0] = 0
     seed = int.from_bytes(hashlib.blake2b(field.encode(), digest_size=8).digest(), "little")
     mixed = sums + np.uint64(seed)
@@ -55,7 +60,9 @@ def bit_positions(hashes: Hashes, count: int) -> npt.NDArray[np.int64]:
     first = (hashes & np.uint64(0xFFFFFFFF)).astype(np.uint64)
     step = ((hashes >> np.uint64(32)) | np.uint64(1)).astype(np.uint64)
     numbers: Hashes = np.arange(_PROBES).astype(np.uint64)
-    probes: Hashes = np.add.outer(first, np.zeros(_PROBES, np.uint64)) + np.multiply.outer(step, numbers)
+    probes: Hashes = np.add.outer(first, np.zeros(_PROBES, np.uint64)) + np.multiply.outer(
+        step, numbers
+    )
     return np.bitwise_and(probes, np.uint64(count - 1)).astype(np.int64)
 
 

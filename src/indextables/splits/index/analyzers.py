@@ -68,8 +68,12 @@ def build_analyzer(tokenizer: str, max_token_length: int | None = None) -> tanti
         source = tantivy.Tokenizer.ngram(GRAM_SIZE, GRAM_SIZE, False)
     else:
         source = tantivy.Tokenizer.simple()
-    # remove_long keeps what is shorter than its limit, measured before any other filter changes the length.
-    limit = _UNLIMITED if max_token_length is None else max_token_length + 1
+    # remove_long keeps what is shorter than its limit, measured before any other filter changes the
+    # length.
+    if max_token_length is None:
+        limit = _UNLIMITED
+    else:
+        limit = max_token_length + 1
     builder = tantivy.TextAnalyzerBuilder(source).filter(tantivy.Filter.remove_long(limit))
     if tokenizer not in ("raw", "whitespace"):
         builder = builder.filter(tantivy.Filter.lowercase())
@@ -111,7 +115,10 @@ def _chain(text: str, max_token_length: int | None) -> tantivy.TextAnalyzer:
         CODE_PARTS: lambda: tantivy.Tokenizer.regex(_PARTS),
         CODE_NAMES: lambda: tantivy.Tokenizer.regex(rf"{_GAP}|{_PARTS}"),
     }[source]()
-    limit = _UNLIMITED if max_token_length is None else max_token_length + 1
+    if max_token_length is None:
+        limit = _UNLIMITED
+    else:
+        limit = max_token_length + 1
     builder = tantivy.TextAnalyzerBuilder(cut).filter(tantivy.Filter.remove_long(limit))
     if source == CODE_NAMES:
         builder = builder.filter(tantivy.Filter.custom_stopword([_GAP]))
@@ -160,7 +167,9 @@ def cut_texts(texts: pa.Array, tokenizer: str) -> pa.Array:
 
 def cut_text(text: str, tokenizer: str) -> str:
     """Return one text with separators as the analyzer of a tokenizer expects it."""
-    return str(cut_texts(pa.array([text]), tokenizer)[0].as_py()) if is_cut(tokenizer) else text
+    if is_cut(tokenizer):
+        return str(cut_texts(pa.array([text]), tokenizer)[0].as_py())
+    return text
 
 
 def _names(texts: pa.Array) -> pa.Array:
@@ -181,7 +190,11 @@ def _origins(text: str, cut: str, names: str) -> list[int]:
     runs = iter(_name_runs().pre_tokenize(text).tokens if names else ())
     for spelling, name in zip(lowered, names.split(_GAP)[1:], strict=True):
         origins += [at] * len(_GAP)
-        run = next(r for r in runs if name in (r.text, r.text[2:]) and (name == r.text or r.text[:2] in ("0x", "0X")))
+        run = next(
+            r
+            for r in runs
+            if name in (r.text, r.text[2:]) and (name == r.text or r.text[:2] in ("0x", "0X"))
+        )
         start, at = run.char_offset_to - len(name), run.char_offset_to
         origins += range(start, at) if len(spelling) == len(name) else [start] * len(spelling)
     return [*origins, at]
@@ -198,10 +211,15 @@ def analyze(text: str, tokenizer: str, max_token_length: int | None = None) -> l
     """
     cut = cut_text(text, tokenizer)
     analyzed = build_analyzer(tokenizer, max_token_length).pre_tokenize(cut)
-    tokens = [TextToken(t.text, t.position, t.char_offset_from, t.char_offset_to) for t in analyzed.tokens]
+    tokens = [
+        TextToken(t.text, t.position, t.char_offset_from, t.char_offset_to) for t in analyzed.tokens
+    ]
     if cut == text:
         return tokens
-    names = str(_names(pa.array([text]))[0].as_py()) if has_spellings(tokenizer) else ""
+    if has_spellings(tokenizer):
+        names = str(_names(pa.array([text]))[0].as_py())
+    else:
+        names = ""
     origins = _origins(text, cut, names)
     return [token._replace(start=origins[token.start], end=origins[token.end]) for token in tokens]
 
@@ -216,13 +234,17 @@ def tokens_of(text: str, tokenizer: str) -> Sequence[tantivy.Token | CutToken]:
     return tokens
 
 
-TOKENS = pa.schema([("term", pa.string()), ("position", pa.int64()), ("start", pa.int64()), ("end", pa.int64())])
+TOKENS = pa.schema(
+    [("term", pa.string()), ("position", pa.int64()), ("start", pa.int64()), ("end", pa.int64())]
+)
 
 
 def tokens_table(text: str, column: ColumnMapping) -> pa.Table:
     """Return the terms of a text in a column's index with positions and character offsets."""
     found = analyze(text, column.tokenizer, column.max_token_length)
-    return pa.Table.from_pylist([dict(zip(TOKENS.names, token, strict=True)) for token in found], TOKENS)
+    return pa.Table.from_pylist(
+        [dict(zip(TOKENS.names, token, strict=True)) for token in found], TOKENS
+    )
 
 
 def terms_of(text: str, tokenizer: str, max_token_length: int | None = None) -> list[str]:
@@ -234,7 +256,9 @@ def register(index: tantivy.Index, columns: Iterable[ColumnMapping]) -> None:
     """Register the analyzers of the columns with an index. Required after every `Index(...)` and
     `Index.open(...)`.
     """
-    analyzers = {analyzer_name(c): (c.tokenizer, c.max_token_length) for c in columns if c.tokenizer}
+    analyzers = {
+        analyzer_name(c): (c.tokenizer, c.max_token_length) for c in columns if c.tokenizer
+    }
     for name, (tokenizer, limit) in analyzers.items():
         index.register_tokenizer(name, build_analyzer(tokenizer, limit))
 
@@ -251,7 +275,10 @@ def schema_for(mapping: DocMapping, *, row_field: bool = False) -> tantivy.Schem
         if column.kind == "hash":
             builder.add_unsigned_field(column.field, indexed=True)
             continue
-        add = builder.add_json_field if column.kind == "json" else builder.add_text_field
+        if column.kind == "json":
+            add = builder.add_json_field
+        else:
+            add = builder.add_text_field
         add(column.field, tokenizer_name=analyzer_name(column), index_option=column.record)
     if row_field:
         builder.add_unsigned_field(ROW_FIELD, fast=True)

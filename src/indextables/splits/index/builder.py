@@ -53,7 +53,9 @@ class Lines:
 def batch_lines(
     batch: pa.RecordBatch, mapping: DocMapping, first_row: int, incomplete: dict[str, list[Rows]]
 ) -> Iterator[Lines]:
-    """Yield a batch as chunks of lines; add the rows of values that the index holds incompletely to `incomplete`."""
+    """Yield a batch as chunks of lines; add the rows of values that the index holds incompletely to
+    `incomplete`.
+    """
     texts: dict[str, pa.Array] = {}
     raw: dict[str, list[str | None]] = {}
     for column in mapping.indexed:
@@ -65,7 +67,9 @@ def batch_lines(
         else:
             texts[column.field] = values.texts
     frame = _frame(texts)
-    size = sum(a.nbytes for a in texts.values()) + sum(len(t or "") for column in raw.values() for t in column)
+    size = sum(a.nbytes for a in texts.values()) + sum(
+        len(t or "") for column in raw.values() for t in column
+    )
     step = max(1, min(CHUNK_ROWS, CHUNK_BYTES * batch.num_rows // max(size, 1)))
     for start in range(0, batch.num_rows, step):
         count = min(step, batch.num_rows - start)
@@ -123,7 +127,8 @@ def _lines_of_table(texts: pa.Table) -> list[str]:
 
 def _with_raw(lines: list[str], field: str, values: list[str | None]) -> list[str]:
     return [
-        line if value is None else _with_member(line, field, value) for line, value in zip(lines, values, strict=True)
+        line if value is None else _with_member(line, field, value)
+        for line, value in zip(lines, values, strict=True)
     ]
 
 
@@ -144,7 +149,9 @@ _QUEUE_ROWS = 10_000
 class IndexBuilder:
     """Builds one segment from batches. The owner of `folder` removes it."""
 
-    def __init__(self, folder: Path, mapping: DocMapping, heap_bytes: int, *, commit_bytes: int | None = None) -> None:
+    def __init__(
+        self, folder: Path, mapping: DocMapping, heap_bytes: int, *, commit_bytes: int | None = None
+    ) -> None:
         """A segment is closed when more than `commit_bytes` of text may wait in tantivy's queue."""
         self._incomplete: dict[str, list[Rows]] = {}
         self._folder = folder
@@ -198,7 +205,10 @@ class IndexBuilder:
         """Bound tantivy's queue and the number of segments."""
         assert self._writer is not None
         self._fed_bytes += chunk.text_bytes
-        if min(self._fed_bytes, chunk.text_bytes * _QUEUE_ROWS // len(chunk.lines)) > self._commit_bytes:
+        if (
+            min(self._fed_bytes, chunk.text_bytes * _QUEUE_ROWS // len(chunk.lines))
+            > self._commit_bytes
+        ):
             with writing_errors(str(self._folder), "Indexing rows"):
                 self._writer.commit()
             self._fed_bytes = 0
@@ -246,4 +256,6 @@ def _segment_starts(folder: Path, mapping: DocMapping, segments: list[Segment]) 
 
 def _out_of_order(actual: int, expected: int) -> InvalidInputError:
     message = f"Indexed rows are not where they should be (row {actual} in place of {expected})."
-    return InvalidInputError(message, hint="Raise indexWriter.heapSize: single rows need more than it allows.")
+    return InvalidInputError(
+        message, hint="Raise indexWriter.heapSize: single rows need more than it allows."
+    )

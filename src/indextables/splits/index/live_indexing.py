@@ -18,7 +18,12 @@ import pyarrow.compute as pc
 from msgspec import Struct, field
 
 from indextables.config import resolve
-from indextables.config.indexing import DEFAULT_OPERATOR, RECORD_OPTIONS, TOKENIZERS, IndexingSettings
+from indextables.config.indexing import (
+    DEFAULT_OPERATOR,
+    RECORD_OPTIONS,
+    TOKENIZERS,
+    IndexingSettings,
+)
 from indextables.errors import BadFileError, InvalidInputError
 from indextables.model.protocol import default_operator
 from indextables.model.snapshot import Snapshot
@@ -62,7 +67,9 @@ class LiveIndexing(Struct, frozen=True):
     @property
     def disputes(self) -> Disputes | None:
         """The disputes, or None."""
-        return None if self.body is None or not self.disputed else Disputes(self.body, self.open, self.right)
+        if self.body is None or not self.disputed:
+            return None
+        return Disputes(self.body, self.open, self.right)
 
     def check_settled(self) -> None:
         """Refuse to add rows while the index of a column is undecided."""
@@ -93,7 +100,8 @@ class Disputes(Struct, frozen=True):
         """Return whether a doc mapping contradicts the decision for a column."""
         columns = mapping_columns(mapping, self.body)
         return any(
-            name in columns and not (same_terms(columns[name], way) and _has_whole(columns[name], way))
+            name in columns
+            and not (same_terms(columns[name], way) and _has_whole(columns[name], way))
             for name, way in self.right.items()
         )
 
@@ -102,7 +110,7 @@ def decision_hint(column: str) -> str:
     """Return the hint that explains how to decide a disputed column."""
     return (
         f"Say which is right: update_metadata(options={{'indexing.typemap.{column}': 'text'}}) or 'string', with its "
-        "tokenizer; then merge() writes the other splits anew."
+        "tokenizer; then merge() rewrites the other splits."
     )
 
 
@@ -120,21 +128,34 @@ def live_indexing(snapshot: Snapshot) -> LiveIndexing:
         settings = resolve(table=configuration).group(IndexingSettings)
         configured = columns.mapping(settings)
     except InvalidInputError:
-        return LiveIndexing(configuration)  # whoever writes or searches is told what is wrong with it
+        return LiveIndexing(configuration)  # a write or search reports what is wrong with it
     wholes = frozenset(column.name for column in decided_columns(body) if column.exact)
-    if _log_names_mappings(snapshot) and all(_agrees(configured, text, body, wholes) for text in _named(snapshot)):
+    if _log_names_mappings(snapshot) and all(
+        _agrees(configured, text, body, wholes) for text in _list_mappings(snapshot)
+    ):
         return LiveIndexing(configuration)
     ways = _ways(snapshot, body, wholes)
     for column in decided_columns(body):
-        # What was decided for the table stands beside what its splits do, even if they all do otherwise.
-        if column.name in ways and (way := keep_old_code([column], configured).find(column.name)) is not None:
+        # The table's decision is kept next to what its splits do, even if all of them differ.
+        if (
+            column.name in ways
+            and (way := keep_old_code([column], configured).find(column.name)) is not None
+        ):
             ways[column.name] = _with(ways[column.name], way, wholes)
     disputed = {name: alternatives for name, alternatives in ways.items() if len(alternatives) > 1}
     agreed = [alternatives[0] for name, alternatives in ways.items() if len(alternatives) == 1]
-    wrong = [c for c in agreed if (old := configured.find(c.name)) is not None and not same_index(old, c)]
-    effective = recorded_as(DocMapping(tuple(wrong)), body, [c.name for c in wrong], configuration, configured)
+    wrong = [
+        c for c in agreed if (old := configured.find(c.name)) is not None and not same_index(old, c)
+    ]
+    effective = recorded_as(
+        DocMapping(tuple(wrong)), body, [c.name for c in wrong], configuration, configured
+    )
     named = {*settings.typemap, *settings.tokenizer, *settings.record_option, *settings.nonindexed}
-    right = {name: way for name in disputed if name in named and (way := configured.find(name)) is not None}
+    right = {
+        name: way
+        for name in disputed
+        if name in named and (way := configured.find(name)) is not None
+    }
     return LiveIndexing(effective, disputed, right, frozenset(c.name for c in wrong), body)
 
 
@@ -142,7 +163,7 @@ def mapping_columns(text: str, body: pa.Schema) -> Mapping[str, ColumnMapping]:
     """Return how a doc mapping in the log, from this or another engine, indexes the columns of a
     schema.
     """
-    return _parsed(text, body)
+    return _parse(text, body)
 
 
 def same_terms(one: ColumnMapping, other: ColumnMapping) -> bool:
@@ -176,9 +197,11 @@ def _log_names_mappings(snapshot: Snapshot) -> bool:
     return header.version < 0 or bool(header.recent_txn_ids)
 
 
-def _named(snapshot: Snapshot) -> set[str]:
+def _list_mappings(snapshot: Snapshot) -> set[str]:
     """Return every doc mapping that a live split may have."""
-    inline = snapshot.folded.doc_mappings.union(*(version.doc_mappings for version in snapshot.recent_versions))
+    inline = snapshot.folded.doc_mappings.union(
+        *(version.doc_mappings for version in snapshot.recent_versions)
+    )
     return {*inline, *snapshot.schema_registry.values()}
 
 
@@ -186,36 +209,47 @@ def _agrees(configured: DocMapping, text: str, body: pa.Schema, wholes: Collecti
     return all(
         (old := configured.find(name)) is None
         or (same_index(old, column) and (name not in wholes or _has_whole(column, old)))
-        for name, column in _parsed(text, body).items()
+        for name, column in _parse(text, body).items()
     )
 
 
-def _ways(snapshot: Snapshot, body: pa.Schema, wholes: Collection[str]) -> dict[str, tuple[ColumnMapping, ...]]:
+def _ways(
+    snapshot: Snapshot, body: pa.Schema, wholes: Collection[str]
+) -> dict[str, tuple[ColumnMapping, ...]]:
     """Return the ways in which live splits index each column. Columns in `wholes` also need whole
     values.
     """
     files = snapshot.files(columns=["doc_mapping_json", "doc_mapping_ref"])
     registry = snapshot.schema_registry
     inline = pc.unique(files.column("doc_mapping_json")).to_pylist()
-    refs = pc.unique(files.filter(pc.is_null(files.column("doc_mapping_json"))).column("doc_mapping_ref")).to_pylist()
+    refs = pc.unique(
+        files.filter(pc.is_null(files.column("doc_mapping_json"))).column("doc_mapping_ref")
+    ).to_pylist()
     texts = {text for text in (*inline, *(registry.get(ref) for ref in refs)) if text is not None}
     ways: dict[str, tuple[ColumnMapping, ...]] = {}
     for text in sorted(texts):
-        for name, column in _parsed(text, body).items():
+        for name, column in _parse(text, body).items():
             ways[name] = _with(ways.get(name, ()), column, wholes)
     return ways
 
 
-def _with(ways: Iterable[ColumnMapping], column: ColumnMapping, wholes: Collection[str]) -> tuple[ColumnMapping, ...]:
+def _with(
+    ways: Iterable[ColumnMapping], column: ColumnMapping, wholes: Collection[str]
+) -> tuple[ColumnMapping, ...]:
     others = tuple(ways)
-    same = [same_terms(way, column) and (column.name not in wholes or way.exact == column.exact) for way in others]
+    same = [
+        same_terms(way, column) and (column.name not in wholes or way.exact == column.exact)
+        for way in others
+    ]
     if not any(same):
         return (*others, column)
-    return tuple(richer(way, column) if is_same else way for way, is_same in zip(others, same, strict=True))
+    return tuple(
+        richer(way, column) if is_same else way for way, is_same in zip(others, same, strict=True)
+    )
 
 
 @lru_cache(maxsize=256)
-def _parsed(text: str, body: pa.Schema) -> dict[str, ColumnMapping]:
+def _parse(text: str, body: pa.Schema) -> dict[str, ColumnMapping]:
     try:
         columns = {column.name: column for column in DocMapping.from_json(text).columns}
     except BadFileError:
@@ -229,8 +263,14 @@ def _foreign(text: str, body: pa.Schema) -> dict[str, ColumnMapping]:
         entries = json.loads(text)
     except (ValueError, RecursionError):
         return {}
-    entries = entries.get("field_mappings", []) if isinstance(entries, dict) else entries
-    mappings = [e for e in entries if isinstance(e, dict)] if isinstance(entries, list) else []
+    if isinstance(entries, dict):
+        entries = entries.get("field_mappings", [])
+    else:
+        entries = entries
+    if isinstance(entries, list):
+        mappings = [e for e in entries if isinstance(e, dict)]
+    else:
+        mappings = []
     named = {entry["name"]: entry for entry in mappings if isinstance(entry.get("name"), str)}
     return {f.name: _column(f, named[f.name]) for f in body if f.name in named}
 
@@ -239,14 +279,20 @@ def _column(field_: pa.Field, entry: Mapping[str, Any]) -> ColumnMapping:
     name, kind = field_.name, entry.get("type")
     if not entry.get("indexed", True) or not (is_text(field_.type) or is_nested(field_.type)):
         return ColumnMapping(name, "", "none")
-    record = entry.get("record") if entry.get("record") in RECORD_OPTIONS else "position"
+    if entry.get("record") in RECORD_OPTIONS:
+        record = entry.get("record")
+    else:
+        record = "position"
     if kind in ("object", "json"):
         return ColumnMapping(name, "", "json", "default", str(record))
     if kind == "ip":
         return ColumnMapping(name, "", "ip")
     if kind != "text" or is_nested(field_.type):
         return ColumnMapping(name, "", "none")
-    tokenizer = str(entry["tokenizer"]) if entry.get("tokenizer") in TOKENIZERS else "default"
+    if entry.get("tokenizer") in TOKENIZERS:
+        tokenizer = str(entry["tokenizer"])
+    else:
+        tokenizer = "default"
     if tokenizer in WHOLE_TOKENIZERS:
         return ColumnMapping(name, "", "string", tokenizer, "basic")
     return ColumnMapping(name, "", "text", tokenizer, str(record))

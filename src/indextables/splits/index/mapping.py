@@ -1,4 +1,5 @@
-"""The doc mapping: which column is indexed, as what kind, with which tokenizer. It is part of every split.
+"""The doc mapping: which column is indexed, as what kind, with which tokenizer. It is part of every
+split.
 
 | kind | columns | index |
 |---|---|---|
@@ -6,13 +7,13 @@
 | `text` | text columns | cut into terms by a tokenizer, with positions |
 | `json` | struct, map and array columns, not arrays of floats by default; text with JSON | one term per path and value |
 | `ip` | text columns | addresses: exact, CIDR, range |
-| `text_and_string` | text columns | as `text`, and beside it the whole value as one term |
+| `text_and_string` | text columns | as `text`, plus the whole value as one term |
 | `exact_only` | text columns | a hash of the whole value, for equality; the rows confirm |
 | `none` | everything else, and what is left out on purpose | no index: Parquet answers |
 
 Tantivy fields are named by the column's place (`c0`, `c1`, …), so that any column name works.
 
-The settings that lead to a mapping are told by it: what a table must have been told for its splits to be as they are.
+A mapping can be converted back to the settings that lead to it.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ CHAIN_SOURCES = ("words", "whitespace", "entities", "code")
 CODE_PARTS = "code2"
 """The source that cuts names in code: `HTTPServer` is `http`, `server`, and `0xFF` stays whole."""
 CODE_NAMES = "code3"
-"""How splits record the source `code`: the parts of a name, and after the text its lower-case spelling, `httpserver`."""
+"""How splits record the source `code`: the parts of a name, and after the text its lower-case
+spelling, `httpserver`.
+"""
 _OLD_CODE, _OLD_CODE_SETTING = "code", "code1"
 """How splits of 0.1.0 record the source `code`, and the setting that requests it."""
 _RECORDED = {"code": CODE_NAMES, _OLD_CODE_SETTING: _OLD_CODE}
@@ -80,7 +83,7 @@ def chain_fault(text: str) -> str:
         if kind in ("stop", "stem") and language not in LANGUAGES:
             return f"{part!r} names none of the languages {', '.join(LANGUAGES)}"
     if len(set(filters)) < len(filters):
-        return "a filter stands there twice"
+        return "a filter occurs twice"
     return ""
 
 
@@ -91,17 +94,23 @@ def recorded_chain(setting: str) -> str:
 
 def _with_source(chain: str, names: Mapping[str, str]) -> str:
     source, separator, filters = chain.partition(CHAIN)
-    return f"{names.get(source, source)}{separator}{filters}" if separator else chain
+    if separator:
+        return f"{names.get(source, source)}{separator}{filters}"
+    return chain
 
 
 def _keeps_old_code(old: ColumnMapping, new: ColumnMapping) -> bool:
-    """Whether a column is recorded with an earlier form of the source `code`, and a setting requests `code`."""
+    """Whether a column is recorded with an earlier form of the source `code`, and a setting
+    requests `code`.
+    """
     chain = _with_source(old.tokenizer, {_OLD_CODE: CODE_NAMES, CODE_PARTS: CODE_NAMES})
     return chain != old.tokenizer and chain == new.tokenizer and old.kind == new.kind
 
 
 def keep_old_code(recorded: Iterable[ColumnMapping], mapping: DocMapping) -> DocMapping:
-    """The mapping in which columns that are recorded with an earlier form of the source `code` keep it."""
+    """The mapping in which columns that are recorded with an earlier form of the source `code` keep
+    it.
+    """
     old = {column.name: column for column in recorded}
     return DocMapping(
         tuple(
@@ -128,9 +137,13 @@ def keeps_case(tokenizer: str) -> bool:
 def before_stems(tokenizer: str) -> str:
     """Return the tokenizer without stemmer and stop words, for comparing parts of words."""
     if CHAIN not in tokenizer:
-        return "default" if tokenizer in STEMMERS else tokenizer
+        if tokenizer in STEMMERS:
+            return "default"
+        return tokenizer
     parts = [part for part in tokenizer.split(CHAIN) if not part.startswith(("stop:", "stem:"))]
-    return CHAIN.join(parts) if len(parts) > 1 else f"{parts[0]}{CHAIN}"
+    if len(parts) > 1:
+        return CHAIN.join(parts)
+    return f"{parts[0]}{CHAIN}"
 
 
 UNINDEXED = "-"
@@ -166,7 +179,9 @@ class ColumnMapping(Struct, frozen=True):
     @property
     def shown_kind(self) -> str:
         """The kind under its setting name."""
-        kinds = (word for word, meaning in _EXACT_KINDS.items() if meaning == (self.kind, self.exact))
+        kinds = (
+            word for word, meaning in _EXACT_KINDS.items() if meaning == (self.kind, self.exact)
+        )
         return next(kinds, self.kind)
 
     @property
@@ -190,7 +205,9 @@ class ColumnMapping(Struct, frozen=True):
     def terms(self) -> str:
         """The kind with its details, for messages and `explain`."""
         details = [d for d in (self.tokenizer, self.record) if d]
-        return f"{self.shown_kind} ({', '.join(details)})" if details else self.shown_kind
+        if details:
+            return f"{self.shown_kind} ({', '.join(details)})"
+        return self.shown_kind
 
 
 class DocMapping(Struct, frozen=True, dict=True):
@@ -223,7 +240,10 @@ class DocMapping(Struct, frozen=True, dict=True):
         if faults:
             message = f"The indexing settings have {len(faults)} fault(s): {' '.join(faults)}"
             raise InvalidInputError(
-                message, hint=f"Known columns: {', '.join(schema.names)}.", faults=faults, columns=schema.names
+                message,
+                hint=f"Known columns: {', '.join(schema.names)}.",
+                faults=faults,
+                columns=schema.names,
             )
         return cls(tuple(columns))
 
@@ -261,7 +281,9 @@ class DocMapping(Struct, frozen=True, dict=True):
             }
             for c in self.columns
         ]
-        return json.dumps({"version": _FORMAT, "columns": columns}, separators=(",", ":"), ensure_ascii=False)
+        return json.dumps(
+            {"version": _FORMAT, "columns": columns}, separators=(",", ":"), ensure_ascii=False
+        )
 
     @classmethod
     def from_json(cls, text: str) -> DocMapping:
@@ -290,7 +312,9 @@ def check_compatible(recorded: DocMapping, requested: DocMapping) -> None:
     faults = [
         _differs(old, new)
         for new in requested.columns
-        if (old := recorded.find(new.name)) is not None and not same_index(old, new) and not _keeps_old_code(old, new)
+        if (old := recorded.find(new.name)) is not None
+        and not same_index(old, new)
+        and not _keeps_old_code(old, new)
     ]
     if faults:
         raise InvalidInputError(" ".join(faults), hint=_KEEP, faults=faults)
@@ -304,14 +328,16 @@ def compatible_mapping(recorded: DocMapping, requested: DocMapping) -> DocMappin
     return keep_old_code(recorded.columns, requested)
 
 
-_KEEP = "Leave the setting out to keep what is recorded; reindex() indexes rows that are there anew."
+_KEEP = "Leave the setting out to keep what is recorded; reindex() indexes existing rows again."
 
 
 def is_text(kind: pa.DataType) -> bool:
     """Return whether a column holds text, in any Arrow layout."""
     if pa.types.is_dictionary(kind):
         return is_text(kind.value_type)
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    )
 
 
 def is_nested(kind: pa.DataType) -> bool:
@@ -331,11 +357,19 @@ def same_index(one: ColumnMapping, other: ColumnMapping) -> bool:
 
 
 def _shape(column: ColumnMapping) -> tuple[str, str, str, int]:
-    return column.kind, column.tokenizer, column.record, column.max_token_length if column.tokenizer else 0
+    return (
+        column.kind,
+        column.tokenizer,
+        column.record,
+        column.max_token_length if column.tokenizer else 0,
+    )
 
 
 def _differs(old: ColumnMapping, new: ColumnMapping) -> str:
-    requested = f"{new.terms}, terms up to {new.max_token_length} bytes" if old.terms == new.terms else new.terms
+    if old.terms == new.terms:
+        requested = f"{new.terms}, terms up to {new.max_token_length} bytes"
+    else:
+        requested = new.terms
     return f"Column {old.name!r} is recorded as {old.terms}; it cannot be {requested}."
 
 
@@ -374,7 +408,10 @@ def _column(
         )
     if kind == "json" and tokenizer == "ngram":
         faults.append(f"Column {field.name!r} is json, which cannot have the ngram tokenizer.")
-    same = recorded if recorded is not None and recorded.kind == kind else None
+    if recorded is not None and recorded.kind == kind:
+        same = recorded
+    else:
+        same = None
     mapping = ColumnMapping(
         field.name,
         name,
@@ -399,36 +436,52 @@ def _tokenizer(column: str, settings: IndexingSettings, faults: list[str]) -> st
     fault = chain_fault(chain)
     if fault:
         faults.append(f"indexing.tokenizer.{column} is {text!r}: {fault}.")
-    return "" if fault else recorded_chain(chain)
+    if fault:
+        return ""
+    return recorded_chain(chain)
 
 
 def _has_grams(
-    field: pa.Field, kind: str, settings: IndexingSettings, recorded: ColumnMapping | None, faults: list[str]
+    field: pa.Field,
+    kind: str,
+    settings: IndexingSettings,
+    recorded: ColumnMapping | None,
+    faults: list[str],
 ) -> bool:
     """Return whether trigrams of a column are indexed. This can change later: splits without them
     are scanned.
     """
     asked = settings.substring.get(field.name, recorded is not None and recorded.substring)
     if asked and kind not in ("string", "text"):
-        faults.append(f"Column {field.name!r} is of kind {kind}; indexing.substring needs string or text.")
+        faults.append(
+            f"Column {field.name!r} is of kind {kind}; indexing.substring needs string or text."
+        )
     return asked and kind in ("string", "text")
 
 
 def _default_record(kind: str, settings: IndexingSettings) -> str:
-    return settings.text_record if kind == "text" else _DEFAULT_RECORD.get(kind, "")
+    if kind == "text":
+        return settings.text_record
+    return _DEFAULT_RECORD.get(kind, "")
 
 
-def _token_length(column: str, settings: IndexingSettings, recorded: ColumnMapping | None, faults: list[str]) -> int:
+def _token_length(
+    column: str, settings: IndexingSettings, recorded: ColumnMapping | None, faults: list[str]
+) -> int:
     """Return the maximum term length of a column, from its setting, the recorded mapping, or the
     table's setting.
     """
     text = settings.token_length.get(column, "").strip().lower()
     if not text:
-        return recorded.max_token_length if recorded else settings.max_token_length
+        if recorded:
+            return recorded.max_token_length
+        return settings.max_token_length
     length = TOKEN_LENGTHS.get(text) or (int(text) if text.isdecimal() else 0)
     if not 1 <= length <= MAX_TOKEN_LENGTH:
         words = ", ".join(TOKEN_LENGTHS)
-        faults.append(f"indexing.tokenLength.{column} cannot be {text!r}, only 1 to {MAX_TOKEN_LENGTH}, {words}.")
+        faults.append(
+            f"indexing.tokenLength.{column} cannot be {text!r}, only 1 to {MAX_TOKEN_LENGTH}, {words}."
+        )
         return settings.max_token_length
     return length
 
@@ -444,14 +497,20 @@ def _kind(
     allowed = _allowed_kinds(field.type)
     asked = settings.typemap.get(field.name, "").strip().lower()
     if asked in REFUSED_KINDS:
-        faults.append(f"indexing.typemap.{field.name} cannot be {asked!r}; write {REFUSED_KINDS[asked]}.")
+        faults.append(
+            f"indexing.typemap.{field.name} cannot be {asked!r}; write {REFUSED_KINDS[asked]}."
+        )
         return "none", ""
     kind = _word(field.name, "typemap", settings.typemap, (*KINDS, *_EXACT_KINDS), faults)
     left_out = field.name in settings.nonindexed
     if left_out and kind not in ("", "none"):
-        faults.append(f"Column {field.name!r} is in indexing.nonindexed and has indexing.typemap {kind!r}.")
+        faults.append(
+            f"Column {field.name!r} is in indexing.nonindexed and has indexing.typemap {kind!r}."
+        )
     if kind and kind not in allowed:
-        faults.append(f"Column {field.name!r} of type {field.type} cannot be {kind!r}, only {' or '.join(allowed)}.")
+        faults.append(
+            f"Column {field.name!r} of type {field.type} cannot be {kind!r}, only {' or '.join(allowed)}."
+        )
         kind = ""
     if left_out:
         return "none", ""
@@ -465,13 +524,19 @@ def _allowed_kinds(kind: pa.DataType) -> tuple[str, ...]:
         return ("string", "text", "json", "ip", "none", *_EXACT_KINDS)
     if is_list_of_floats(kind):
         return ("none", "json")
-    return ("json", "none") if is_nested(kind) else ("none",)
+    if is_nested(kind):
+        return ("json", "none")
+    return ("none",)
 
 
-def _word(column: str, key: str, words: Mapping[str, str], allowed: Iterable[str], faults: list[str]) -> str:
+def _word(
+    column: str, key: str, words: Mapping[str, str], allowed: Iterable[str], faults: list[str]
+) -> str:
     word = words.get(column, "").strip().lower()
     if word and word not in allowed:
-        faults.append(f"indexing.{key}.{column} cannot be {words[column]!r}, only {', '.join(allowed)}.")
+        faults.append(
+            f"indexing.{key}.{column} cannot be {words[column]!r}, only {', '.join(allowed)}."
+        )
         return ""
     return word
 
@@ -495,7 +560,9 @@ def settings_of(mapping: DocMapping, schema: pa.Schema) -> dict[str, str]:
     """Return settings that give the schema the same mapping, without defaults."""
     kinds = DocMapping.from_settings(schema, IndexingSettings())
     typemap = {
-        c.name: c.shown_kind for c in mapping.columns if (d := kinds.find(c.name)) and d.shown_kind != c.shown_kind
+        c.name: c.shown_kind
+        for c in mapping.columns
+        if (d := kinds.find(c.name)) and d.shown_kind != c.shown_kind
     }
     typed = DocMapping.from_settings(schema, IndexingSettings(typemap=typemap))
     settings = {f"indexing.typemap.{name}": kind for name, kind in typemap.items()}
@@ -510,7 +577,9 @@ def settings_of(mapping: DocMapping, schema: pa.Schema) -> dict[str, str]:
         if column.record != implied.record:
             settings[f"indexing.indexrecordoption.{column.name}"] = column.record
     usual = IndexingSettings().max_token_length
-    lengths = {c.name: str(c.max_token_length) for c in mapping.columns if c.max_token_length != usual}
+    lengths = {
+        c.name: str(c.max_token_length) for c in mapping.columns if c.max_token_length != usual
+    }
     if len(lengths) == len(mapping.columns) and len(set(lengths.values())) == 1:
         return settings | {"indexing.maxTokenLength": next(iter(lengths.values()))}
     return settings | {f"indexing.tokenLength.{name}": length for name, length in lengths.items()}
@@ -524,7 +593,11 @@ def recorded_as(
     before: DocMapping,
 ) -> dict[str, str]:
     """Return the configuration of a table after some of its columns change their index."""
-    others = {key: left for key, value in configuration.items() if (left := _without(key, value, columns)) is not None}
+    others = {
+        key: left
+        for key, value in configuration.items()
+        if (left := _without(key, value, columns)) is not None
+    }
     chosen = DocMapping(tuple(c for c in mapping.columns if c.name in columns))
     configured = {**others, **settings_of(chosen, schema)}
     changed = [
@@ -532,7 +605,9 @@ def recorded_as(
         for c in chosen.columns
         if (old := before.find(c.name)) is None or not same_index(old, c) or old.exact != c.exact
     ]
-    return configured if changed else dict(configuration)
+    if changed:
+        return configured
+    return dict(configuration)
 
 
 def _without(key: str, value: str, columns: Collection[str]) -> str | None:
@@ -544,7 +619,9 @@ def _without(key: str, value: str, columns: Collection[str]) -> str | None:
         return value
     if setting.field_name == "nonindexed":
         return ",".join(name for name in parsed if name not in columns) or None
-    return None if column is None or column in columns else value
+    if column is None or column in columns:
+        return None
+    return value
 
 
 def decided_columns(schema: pa.Schema) -> tuple[ColumnMapping, ...]:
@@ -555,7 +632,11 @@ def decided_columns(schema: pa.Schema) -> tuple[ColumnMapping, ...]:
         if recorded is not None and INDEX_KEY.encode() in recorded:
             word, tokenizer, record, longest = json.loads(recorded)[INDEX_KEY].split(",")
             kind, exact = _EXACT_KINDS.get(word, (word, ""))
-            decided.append(ColumnMapping(field.name, UNINDEXED, kind, tokenizer, record, int(longest), exact=exact))
+            decided.append(
+                ColumnMapping(
+                    field.name, UNINDEXED, kind, tokenizer, record, int(longest), exact=exact
+                )
+            )
     return tuple(decided)
 
 

@@ -29,7 +29,14 @@ from msgspec import Struct
 from indextables.errors import BadFileError
 from indextables.splits.index.analyzers import ROW_FIELD, register, schema_for
 from indextables.splits.index.mapping import DocMapping
-from indextables.splits.index.tantivy_files import COMPONENTS, COMPOSITE, Mask, alive_bitset, empty_store, row_column
+from indextables.splits.index.tantivy_files import (
+    COMPONENTS,
+    COMPOSITE,
+    Mask,
+    alive_bitset,
+    empty_store,
+    row_column,
+)
 
 MIN_HEAP_BYTES = 15_000_000
 META = "meta.json"
@@ -145,7 +152,9 @@ class Layer(Struct, frozen=True):
     @property
     def rows(self) -> int:
         """Number of living rows."""
-        return self.segment.rows if self.alive is None else int(np.count_nonzero(self.alive))
+        if self.alive is None:
+            return self.segment.rows
+        return int(np.count_nonzero(self.alive))
 
 
 def merge_segments(layers: Sequence[Layer], mapping: DocMapping, folder: Path) -> Segment:
@@ -157,7 +166,7 @@ def merge_segments(layers: Sequence[Layer], mapping: DocMapping, folder: Path) -
     folder.mkdir(parents=True)
     shrunk = _shrunk(layers)
     entries = [
-        _placed(n, layer, base, folder, shrink=shrink)
+        _place(n, layer, base, folder, shrink=shrink)
         for n, (layer, base, shrink) in enumerate(zip(layers, _bases(layers), shrunk, strict=True))
     ]
     entries += _padding(schema, mapping, folder, max(0, _MERGE_AT - len(entries)))
@@ -180,13 +189,15 @@ def _bases(layers: Sequence[Layer]) -> list[int]:
 def _shrunk(layers: Sequence[Layer]) -> list[bool]:
     """Return the layers that must look smaller so that all are on one level."""
     sizes = [max(layer.segment.rows, _SMALL) for layer in layers]
-    similar_sizes = max(sizes) <= _LIKE * min(sizes) and len(layers) >= _MERGE_AT and max(sizes) <= _LARGEST
+    similar_sizes = (
+        max(sizes) <= _LIKE * min(sizes) and len(layers) >= _MERGE_AT and max(sizes) <= _LARGEST
+    )
     if similar_sizes and all(layer.alive is None for layer in layers):
         return [False] * len(layers)
     return [layer.alive is not None or layer.segment.rows > _SMALL for layer in layers]
 
 
-def _placed(number: int, layer: Layer, base: int, folder: Path, *, shrink: bool) -> dict[str, Any]:
+def _place(number: int, layer: Layer, base: int, folder: Path, *, shrink: bool) -> dict[str, Any]:
     """Return a segment under a unique name, because two splits can hold copies of one segment."""
     segment = layer.segment
     name = uuid.uuid5(uuid.UUID(segment.segment_id), str(number))
@@ -195,7 +206,10 @@ def _placed(number: int, layer: Layer, base: int, folder: Path, *, shrink: bool)
     (folder / f"{name.hex}.store").write_bytes(b"".join(empty_store(segment.rows)))
     if not shrink:
         return {"segment_id": str(name), "max_doc": segment.rows, "deletes": None}
-    alive = np.ones(segment.rows, np.bool_) if layer.alive is None else layer.alive
+    if layer.alive is None:
+        alive = np.ones(segment.rows, np.bool_)
+    else:
+        alive = layer.alive
     return _entry(folder, str(name), alive)
 
 
@@ -209,7 +223,9 @@ def _entry(folder: Path, segment_id: str, alive: Mask) -> dict[str, Any]:
     return {"segment_id": segment_id, "max_doc": len(alive), "deletes": deletes}
 
 
-def _padding(schema: list[dict[str, Any]], mapping: DocMapping, folder: Path, count: int) -> list[dict[str, Any]]:
+def _padding(
+    schema: list[dict[str, Any]], mapping: DocMapping, folder: Path, count: int
+) -> list[dict[str, Any]]:
     """Return segments of two deleted documents each."""
     if not count:
         return []
@@ -233,22 +249,31 @@ def _padding(schema: list[dict[str, Any]], mapping: DocMapping, folder: Path, co
     return entries
 
 
-def _check(merged: Sequence[Segment], layers: Sequence[Layer], mapping: DocMapping, folder: Path) -> None:
+def _check(
+    merged: Sequence[Segment], layers: Sequence[Layer], mapping: DocMapping, folder: Path
+) -> None:
     """Verify the merge: every row is present, and layers begin and end at the right rows."""
     expected = sum(layer.rows for layer in layers)
     if len(merged) != 1 or merged[0].rows != expected:
         rows = sum(segment.rows for segment in merged)
-        raise BadFileError(f"Merging segments gave {rows} rows in place of {expected}.", path=str(folder))
+        raise BadFileError(
+            f"Merging segments gave {rows} rows in place of {expected}.", path=str(folder)
+        )
     places: list[tantivy.DocAddress] = []
     numbers: list[int] = []
     at = 0
     for layer, base in zip(layers, _bases(layers), strict=True):
-        alive = np.arange(layer.segment.rows) if layer.alive is None else np.flatnonzero(layer.alive)
+        if layer.alive is None:
+            alive = np.arange(layer.segment.rows)
+        else:
+            alive = np.flatnonzero(layer.alive)
         for row, place in ((int(alive[0]), at), (int(alive[-1]), at + len(alive) - 1)):
             places.append(tantivy.DocAddress(0, place))
             numbers.append(base + row)
         at += len(alive)
     row_values = open_folder(folder, mapping).searcher().fast_field_values(ROW_FIELD, places)
-    moved = next((number for number, row in zip(numbers, row_values, strict=True) if number != row), None)
+    moved = next(
+        (number for number, row in zip(numbers, row_values, strict=True) if number != row), None
+    )
     if moved is not None:
         raise BadFileError(f"Merging segments moved row {moved} of {folder}.", path=str(folder))

@@ -23,7 +23,9 @@ class TableSchema(Struct, frozen=True):
     @classmethod
     def of(cls, metadata: MetadataAction) -> TableSchema:
         """Return the columns that the metadata defines, by their physical names."""
-        return cls(schema_from_json(metadata.schema_string), tuple(metadata.partition_columns or ()))
+        return cls(
+            schema_from_json(metadata.schema_string), tuple(metadata.partition_columns or ())
+        )
 
     @property
     def stored(self) -> pa.Schema:
@@ -38,6 +40,11 @@ class TableSchema(Struct, frozen=True):
         return pa.schema([field for field in self.schema if field.name not in left_out])
 
     def mapping(self, settings: Settings | IndexingSettings) -> DocMapping:
-        """Return how the settings index the stored columns. Raise InvalidInputError for settings that do not fit."""
-        indexing = settings if isinstance(settings, IndexingSettings) else settings.group(IndexingSettings)
+        """Return how the settings index the stored columns. Raise InvalidInputError for settings
+        that do not fit.
+        """
+        if isinstance(settings, IndexingSettings):
+            indexing = settings
+        else:
+            indexing = settings.group(IndexingSettings)
         return DocMapping.from_settings(self.stored, indexing)

@@ -89,7 +89,9 @@ def composite_places(data: bytes | memoryview, name: str) -> dict[int, tuple[int
     return {span.field_id: (span.start, span.end) for span in spans}
 
 
-def _composite_directory(end: bytes | memoryview, length: int, name: str) -> tuple[int, list[int], list[int]]:
+def _composite_directory(
+    end: bytes | memoryview, length: int, name: str
+) -> tuple[int, list[int], list[int]]:
     """Return the start of the directory of a composite file, and field number and start of each
     entry.
     """
@@ -103,11 +105,16 @@ def _composite_directory(end: bytes | memoryview, length: int, name: str) -> tup
             raise ValueError("impossible directory")
         fields, starts, offset = list[int](), list[int](), 0
         for _ in range(count):  # a number of one byte, as most are, takes no call
-            step, at = (directory[at] & 127, at + 1) if directory[at] & 128 else _vint(directory, at)
+            step, at = (
+                (directory[at] & 127, at + 1) if directory[at] & 128 else _vint(directory, at)
+            )
             offset += step
             fields += _FIELD_NUMBER(directory, at)
             starts.append(offset)
-            at = at + 5 if directory[at + 4] & 128 else _vint(directory, at + 4)[1]
+            if directory[at + 4] & 128:
+                at = at + 5
+            else:
+                at = _vint(directory, at + 4)[1]
     except (struct.error, IndexError, ValueError) as e:
         raise BadFileError(f"The index file {name} has a garbled directory.", path=name) from e
     return start, fields, starts
@@ -136,7 +143,9 @@ def check_store(index: bytes, length: int, name: str) -> None:
     except (IndexError, ValueError) as e:
         raise BadFileError(f"The index file {name} has a garbled list of blocks.", path=name) from e
     if count > length:
-        raise BadFileError(f"The index file {name} claims {count} layers in {length} bytes.", path=name)
+        raise BadFileError(
+            f"The index file {name} claims {count} layers in {length} bytes.", path=name
+        )
 
 
 def store_index(data: bytes, name: str) -> int:
@@ -152,12 +161,21 @@ def row_column(rows: int, base: int) -> bytes:
     depend on the row count.
     """
     line = _to_vint(1 << 32) + _to_vint(base) + b"\x00"
-    column = b"\x00\x01" + _to_vint(base) + _to_vint(1) + _to_vint(max(rows - 1, 0)) + _to_vint(rows) + line
+    column = (
+        b"\x00\x01"
+        + _to_vint(base)
+        + _to_vint(1)
+        + _to_vint(max(rows - 1, 0))
+        + _to_vint(rows)
+        + line
+    )
     column += struct.pack("<I", 1)
     entry = b"\x00\x02\x00" + bytes([len(column)]) + b"\x60_row\x00\x01"
     block = struct.pack("<I", len(entry)) + entry + struct.pack("<I", 0)
     dictionary = block + struct.pack("<QQQI", 0, len(block), 1, 3)
-    return with_footer(column + dictionary + struct.pack("<QII", len(dictionary), rows, 2) + b"\x02qwB")
+    return with_footer(
+        column + dictionary + struct.pack("<QII", len(dictionary), rows, 2) + b"\x02qwB"
+    )
 
 
 def alive_bitset(alive: Mask) -> bytes:
@@ -172,7 +190,10 @@ def _join_spans(places: Sequence[tuple[int, int]], end: int, name: str) -> list[
     """Join adjacent ranges of one field. Together they must cover everything up to the directory."""
     spans: list[FieldSpan] = []
     for number, (field_id, start) in enumerate(places):
-        stop = places[number + 1][1] if number + 1 < len(places) else end
+        if number + 1 < len(places):
+            stop = places[number + 1][1]
+        else:
+            stop = end
         if stop < start:
             raise BadFileError(f"The index file {name} has a garbled directory.", path=name)
         if spans and spans[-1].field_id == field_id:
@@ -230,7 +251,10 @@ def writing_errors(folder: str, doing: str) -> Iterator[None]:
 def scratch_folder(purpose: str, directory: str | None) -> Path:
     """Create a folder for unfinished files, in `indexWriter.tempDirectoryPath` if it is set."""
     if directory and not Path(directory).is_dir():
-        is_absent = "is not a folder" if Path(directory).exists() else "does not exist"
+        if Path(directory).exists():
+            is_absent = "is not a folder"
+        else:
+            is_absent = "does not exist"
         raise StorageError(
             f"The folder {directory!r} for unfinished files {is_absent}.",
             hint="Make the folder, or set indexWriter.tempDirectoryPath to another one. Nothing was changed.",
@@ -245,7 +269,15 @@ def _cannot_write(folder: str, doing: str, error: BaseException) -> StorageError
     return StorageError(f"{doing} failed in the folder {folder}: {error}.", hint=hint, path=folder)
 
 
-_FAILURES = (ValueError, TypeError, OSError, LookupError, SystemError, OverflowError, RecursionError)
+_FAILURES = (
+    ValueError,
+    TypeError,
+    OSError,
+    LookupError,
+    SystemError,
+    OverflowError,
+    RecursionError,
+)
 
 
 class TantivyErrors:
@@ -262,11 +294,16 @@ class TantivyErrors:
     def __enter__(self) -> None: ...
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if error is None or isinstance(error, IndexTablesError):
             return
-        failed = BadFileError(f"{self._doing} failed in the index of {self._path}: {error}.", path=self._path)
+        failed = BadFileError(
+            f"{self._doing} failed in the index of {self._path}: {error}.", path=self._path
+        )
         if isinstance(error, _FAILURES):
             raise failed from error
         if is_panic(error):

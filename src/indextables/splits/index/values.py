@@ -57,13 +57,18 @@ def normal_leaf(value: Any) -> Leaf | None:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, decimal.Decimal):
-        value = int(value) if value == value.to_integral_value() else float(value)
+        if value == value.to_integral_value():
+            value = int(value)
+        else:
+            value = float(value)
     if isinstance(value, int):
         return _normal_integer(value)
     if isinstance(value, float):
         if not math.isfinite(value):
             return None
-        return _normal_integer(int(value)) if value.is_integer() else value
+        if value.is_integer():
+            return _normal_integer(int(value))
+        return value
     return _text_of(value)
 
 
@@ -75,7 +80,9 @@ def searchable_text(text: str) -> str:
     the prefix.
     """
     looks_like_time = len(text) >= 20 and text[0].isdigit() and text[4] == "-" and text[10] in "Tt "
-    return TEXT_MARK + text if looks_like_time or text.startswith(TEXT_MARK) else text
+    if looks_like_time or text.startswith(TEXT_MARK):
+        return TEXT_MARK + text
+    return text
 
 
 def normal_key(key: Any) -> str:
@@ -97,7 +104,9 @@ def index_text(document: Any, tokenizer: str = "") -> str | None:
     value = _normal(document, 0, 0)
     if is_cut(tokenizer):
         value = _cut(value, tokenizer)
-    return None if value is None else json.dumps({ROOT: value}, ensure_ascii=False, separators=(",", ":"))
+    if value is None:
+        return None
+    return json.dumps({ROOT: value}, ensure_ascii=False, separators=(",", ":"))
 
 
 def field_path(field: str, path: Path) -> str:
@@ -131,7 +140,9 @@ def _normal(value: Any, depth: int, size: int) -> Any:
         items = [item for below in value if (item := _normal(below, depth + 1, size)) is not None]
         return items or None
     leaf = normal_leaf(value)
-    return searchable_text(leaf) if isinstance(leaf, str) else leaf
+    if isinstance(leaf, str):
+        return searchable_text(leaf)
+    return leaf
 
 
 def _cut(value: Any, tokenizer: str) -> Any:
@@ -140,7 +151,9 @@ def _cut(value: Any, tokenizer: str) -> Any:
         return {key: _cut(below, tokenizer) for key, below in value.items()}
     if isinstance(value, list):
         return [_cut(below, tokenizer) for below in value]
-    return cut_text(value, tokenizer) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return cut_text(value, tokenizer)
+    return value
 
 
 def _entries(value: dict[Any, Any], depth: int, size: int) -> Iterator[tuple[str, Any]]:
@@ -173,7 +186,9 @@ def _text_of(value: Any) -> str:
 
 def _valid(text: str) -> str:
     """Replace unpaired surrogates, which JSON can express and UTF-8 cannot, by question marks."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "replace").decode()
 
 
 # The longest repetition that Arrow's regular expressions allow is 1000.
@@ -223,7 +238,9 @@ def index_values(column: ColumnMapping, array: pa.Array | pa.ChunkedArray) -> In
     texts = plain_texts(array)
     if column.kind == "ip":
         addresses = _addresses(texts)
-        return IndexValues(addresses, False, _positions(pc.and_(addresses.is_null(), texts.is_valid())))
+        return IndexValues(
+            addresses, False, _positions(pc.and_(addresses.is_null(), texts.is_valid()))
+        )
     if column.kind == "hash":
         hashes = [None if text is None else value_hash(text) for text in text_list(texts)]
         return IndexValues(pa.array(hashes, pa.uint64()), False, _NO_POSITIONS)
@@ -257,15 +274,22 @@ def whole_term(text: str, whole: ColumnMapping) -> str | int | None:
         return None
     if whole.kind == "hash":
         return value_hash(text)
-    return text if size <= whole.max_token_length else None
+    if size <= whole.max_token_length:
+        return text
+    return None
 
 
 def plain_texts(array: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Return a text column as one plain string array, whatever its layout."""
-    joined = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+    if isinstance(array, pa.ChunkedArray):
+        joined = array.combine_chunks()
+    else:
+        joined = array
     if pa.types.is_dictionary(joined.type):
         joined = joined.dictionary_decode()
-    return joined if pa.types.is_string(joined.type) else joined.cast(pa.string())
+    if pa.types.is_string(joined.type):
+        return joined
+    return joined.cast(pa.string())
 
 
 def text_list(texts: pa.Array) -> list[str | None]:
@@ -294,7 +318,10 @@ def parse_address(text: str) -> ipaddress.IPv6Address | None:
     texts.
     """
     try:
-        address = ipaddress.ip_address(text) if "%" not in text else None
+        if "%" not in text:
+            address = ipaddress.ip_address(text)
+        else:
+            address = None
     except ValueError:
         return None
     if isinstance(address, ipaddress.IPv4Address):
@@ -313,9 +340,13 @@ def has_long_term(text: str, column: ColumnMapping) -> bool:
 
 
 def _harmless_bytes(column: ColumnMapping) -> int:
-    """The size of a text up to which none of its terms is too long. Lower case can take half as many bytes again."""
+    """The size of a text up to which none of its terms is too long. Lower case can take half as
+    many bytes again.
+    """
     limit = column.max_token_length
-    return limit * 2 // 3 if has_spellings(column.tokenizer) else limit
+    if has_spellings(column.tokenizer):
+        return limit * 2 // 3
+    return limit
 
 
 def _positions(mask: pa.Array) -> npt.NDArray[np.int64]:
@@ -331,9 +362,13 @@ def _find_long_terms(column: ColumnMapping, texts: pa.Array) -> npt.NDArray[np.i
     if not len(positions) or column.tokenizer in WHOLE_TOKENIZERS:
         return positions
     long = texts.take(pa.array(positions))
-    # A term of n bytes has at least n/4 characters without a separator: that leaves few texts to look at closely.
+    # A term of n bytes has at least n/4 characters without a separator: that leaves few texts to
+    # look at closely.
     run = min(math.ceil((column.max_token_length + 1) / 4), _MAX_REPEAT)
-    separators = r"\s" if column.tokenizer.startswith(("whitespace", "entities")) else _ASCII_SEPARATORS
+    if column.tokenizer.startswith(("whitespace", "entities")):
+        separators = r"\s"
+    else:
+        separators = _ASCII_SEPARATORS
     candidates = _positions(pc.match_substring_regex(long, f"[^{separators}]{{{run}}}"))
     kept = [at for at in candidates.tolist() if has_long_term(long[at].as_py(), column)]
     return positions[kept]
@@ -343,7 +378,10 @@ def _index_json(column: ColumnMapping, array: pa.Array | pa.ChunkedArray) -> Ind
     texts: list[str | None] = []
     incomplete: list[int] = []
     for position, document in enumerate(documents(array)):
-        text = None if document is None else index_text(document, column.tokenizer)
+        if document is None:
+            text = None
+        else:
+            text = index_text(document, column.tokenizer)
         texts.append(text)
         if text is not None and len(text) * 4 > column.max_token_length:
             strings = (value for _, value in leaves(document) if isinstance(value, str))

@@ -1,6 +1,8 @@
-"""The query language: text -> tree (`parse`) -> tantivy query (`to_tantivy`) or evaluation over rows (`on_rows`).
+"""The query language: text -> tree (`parse`) -> tantivy query (`to_tantivy`) or evaluation over
+rows (`on_rows`).
 
-A query is words, or `column:` before any of the forms below. Words side by side mean OR; AND binds tighter than OR.
+A query is words, or `column:` before any of the forms below. Words side by side mean OR; AND binds
+tighter than OR.
 
 | form | finds |
 |---|---|
@@ -14,5 +16,6 @@ A query is words, or `column:` before any of the forms below. Words side by side
 | `ip:10.0.0.0/8` `ip:10.0.*.*` | addresses: one, a network, octets |
 | `a AND b` `a OR b` `NOT a` `+a -b` `(…)` `a^2` | all, any, none; required, forbidden; groups; weight |
 
-A backslash takes any character as it is. What cannot be understood raises `QuerySyntaxError` with its position.
+A backslash takes any character as it is. What cannot be understood raises `QuerySyntaxError` with
+its position.
 """

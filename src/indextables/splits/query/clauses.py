@@ -53,7 +53,9 @@ class Characters(Struct):
     def peek(self, ahead: int = 0) -> str:
         """Return the next character, or an empty text at the end."""
         place = self.at + ahead
-        return self.text[place] if place < len(self.text) else ""
+        if place < len(self.text):
+            return self.text[place]
+        return ""
 
     def take(self, expected: str) -> bool:
         """Consume a text if it comes next."""
@@ -65,7 +67,9 @@ class Characters(Struct):
     def take_keyword(self, word: str) -> bool:
         """Consume a whole word such as AND, but not the start of ANDROID."""
         after = self.peek(len(word))
-        if self.text.startswith(word, self.at) and (not after or after.isspace() or after in '()"+-[{'):
+        if self.text.startswith(word, self.at) and (
+            not after or after.isspace() or after in '()"+-[{'
+        ):
             self.at += len(word)
             return True
         return False
@@ -116,7 +120,9 @@ class Characters(Struct):
                 self.at += 1
                 c = self.peek()
             if not c:
-                raise self.fail(f"The quote {mark} is not closed", at=opening, hint=f"Add a closing {mark}.")
+                raise self.fail(
+                    f"The quote {mark} is not closed", at=opening, hint=f"Add a closing {mark}."
+                )
             characters.append(c)
             self.at += 1
         self.at += 1
@@ -175,11 +181,21 @@ class BareWord(Struct):
     @property
     def pattern(self) -> str:
         """The word as a wildcard pattern, with literal special characters escaped."""
-        return "".join(f"\\{c}" if c == "\\" or (escaped and c in "*?") else c for c, escaped, _ in self.characters)
+        return "".join(
+            f"\\{c}" if c == "\\" or (escaped and c in "*?") else c
+            for c, escaped, _ in self.characters
+        )
 
     def find(self, character: str) -> int:
         """Return the index of the first unescaped occurrence of a character, or -1."""
-        return next((i for i, (c, escaped, _) in enumerate(self.characters) if c == character and not escaped), -1)
+        return next(
+            (
+                i
+                for i, (c, escaped, _) in enumerate(self.characters)
+                if c == character and not escaped
+            ),
+            -1,
+        )
 
     def split(self, index: int) -> tuple[BareWord, BareWord]:
         """Return the parts before and after a character."""
@@ -223,14 +239,16 @@ class Clauses:
         """Columns given before the clause: in the query, or outside of it as in `n indexquery
         '>=3'`.
         """
-        return self.fields.default_targets() if targets is None and self.fields.named else targets
+        if targets is None and self.fields.named:
+            return self.fields.default_targets()
+        return targets
 
     def clause(self, targets: Targets) -> Query:
         """Parse the clause at the cursor."""
         source, start = self.source, self.source.at
         c = source.peek()
         if c and c in "\"'":
-            return self._quoted(targets)
+            return self._parse_quoted(targets)
         if (end := source.regex_end()) is not None:
             return self._regex(targets, end)
         named = self.about(targets)
@@ -241,13 +259,19 @@ class Clauses:
             source.at = start
         if c and c in "[{<>":
             if named is None:
-                raise source.fail("A range needs a column", hint="Write column:[1 TO 5] or column:>=3.")
+                raise source.fail(
+                    "A range needs a column", hint="Write column:[1 TO 5] or column:>=3."
+                )
             return self._range(named)
         word = source.bare()
         if not word.characters:
-            raise source.fail(f"{c or 'The end'} was not expected here", hint="Escape it with a backslash.")
+            raise source.fail(
+                f"{c or 'The end'} was not expected here", hint="Escape it with a backslash."
+            )
         if word.text == "*" and word.has_wildcard:
-            return AllRows() if targets is None else any_of(tuple(Exists(t) for t in targets))
+            if targets is None:
+                return AllRows()
+            return any_of(tuple(Exists(t) for t in targets))
         return self._bare(targets, word)
 
     def value(self, target: Target, literal: QueryLiteral) -> Words | Equals | Addresses:
@@ -259,15 +283,24 @@ class Clauses:
             number, mask = address_mask(literal.text)
             return Addresses(target, number, mask, literal.text)
         if column.kind == "none":
-            return Equals(target, typed_value(literal.text, self.fields.schema.field(target.column).type, self._now))
+            return Equals(
+                target,
+                typed_value(literal.text, self.fields.schema.field(target.column).type, self._now),
+            )
         if column.kind == "string":
             return Words(target, literal.text)
-        number_too = column.kind == "json" and not literal.quoted and json_number(literal.text) is not None
+        number_too = (
+            column.kind == "json" and not literal.quoted and json_number(literal.text) is not None
+        )
         if not terms.words_of(column, literal.text) and not number_too:
-            raise ValueError(f"{literal.text!r} has no word that the tokenizer {column.tokenizer!r} keeps")
+            raise ValueError(
+                f"{literal.text!r} has no word that the tokenizer {column.tokenizer!r} keeps"
+            )
         return Words(target, literal.text, literal.quoted)
 
-    def _each(self, targets: Targets, at: int, build: Callable[[Target, ColumnMapping], Query]) -> Query:
+    def _each(
+        self, targets: Targets, at: int, build: Callable[[Target, ColumnMapping], Query]
+    ) -> Query:
         """Build the clause for each column. Default fields that cannot hold it are left out."""
         if targets is None:
             try:
@@ -280,7 +313,10 @@ class Clauses:
         queries, faults = [], []
         for target in targets:
             try:
-                query, weight = build(target, self.fields.column(target.column)), weights.get(target.column, 1.0)
+                query, weight = (
+                    build(target, self.fields.column(target.column)),
+                    weights.get(target.column, 1.0),
+                )
                 queries.append(query if weight == 1 else Boost(query, weight))
             except ValueError as e:
                 faults.append(f"Column {str(target)!r}: {e}")
@@ -288,25 +324,33 @@ class Clauses:
             raise self.source.fail(faults[0], at=at)
         return any_of(tuple(queries))
 
-    def _quoted(self, targets: Targets) -> Query:
+    def _parse_quoted(self, targets: Targets) -> Query:
         source, at = self.source, self.source.at
         literal = QueryLiteral(source.quoted(), True, at)
         prefix = source.take("*")
         slop = source.number("~", MAX_SLOP, 'a distance in words, as in "a b"~2')
 
         def build(target: Target, column: ColumnMapping) -> Query:
-            if slop is not None and (column.kind not in ("text", "json") or column.tokenizer == "ngram" or prefix):
-                raise ValueError(f"~{slop} needs words with positions, not a {column.terms} column or a prefix")
+            if slop is not None and (
+                column.kind not in ("text", "json") or column.tokenizer == "ngram" or prefix
+            ):
+                raise ValueError(
+                    f"~{slop} needs words with positions, not a {column.terms} column or a prefix"
+                )
             if prefix:
                 return self._prefix(target, column, literal.text)
             query = self.value(target, literal)
-            return Words(query.target, query.text, True, slop) if slop and isinstance(query, Words) else query
+            if slop and isinstance(query, Words):
+                return Words(query.target, query.text, True, slop)
+            return query
 
         return self._each(targets, at, build)
 
     def _prefix(self, target: Target, column: ColumnMapping, text: str) -> Query:
         if column.kind not in ("text", "json") or column.tokenizer == "ngram":
-            return self._wildcard(target, column, "".join(f"\\{c}" if c in "*?\\" else c for c in text) + "*")
+            return self._wildcard(
+                target, column, "".join(f"\\{c}" if c in "*?\\" else c for c in text) + "*"
+            )
         if not terms.words_of(column, text):
             raise ValueError(f"{text!r} has no word that the tokenizer {column.tokenizer!r} keeps")
         return Words(target, text, True, 0, True)
@@ -319,8 +363,12 @@ class Clauses:
             literal = QueryLiteral(word.text, False, word.start)
             return self._each(targets, word.start, lambda target, _: self.value(target, literal))
         if word.text.strip("*") == "" and "\\" not in word.pattern:
-            raise self.source.fail("Several stars mean the same as one", at=word.start, hint="Write a single *.")
-        return self._each(targets, word.start, lambda t, column: self._wildcard(t, column, word.pattern))
+            raise self.source.fail(
+                "Several stars mean the same as one", at=word.start, hint="Write a single *."
+            )
+        return self._each(
+            targets, word.start, lambda t, column: self._wildcard(t, column, word.pattern)
+        )
 
     def _wildcard(self, target: Target, column: ColumnMapping, pattern: str) -> Query:
         if column.kind == "ip":
@@ -328,7 +376,9 @@ class Clauses:
             return Addresses(target, number, mask, pattern)
         self._check_has_words(column, "A wildcard")
         if not terms.term_patterns(column, pattern):
-            raise ValueError(f"{pattern!r} has no word that the tokenizer {column.tokenizer!r} keeps")
+            raise ValueError(
+                f"{pattern!r} has no word that the tokenizer {column.tokenizer!r} keeps"
+            )
         return Wildcard(target, pattern)
 
     def _regex(self, targets: Targets, end: int) -> Query:
@@ -357,9 +407,13 @@ class Clauses:
     def _fuzzy(self, targets: Targets, word: BareWord, distance: BareWord) -> Query:
         hint = "Write word~1 or word~2; escape ~ with a backslash to search for it."
         if distance.text not in ("0", "1", "2"):
-            raise self.source.fail("~ needs a number of edits from 0 to 2", at=distance.start - 1, hint=hint)
+            raise self.source.fail(
+                "~ needs a number of edits from 0 to 2", at=distance.start - 1, hint=hint
+            )
         if word.has_wildcard:
-            raise self.source.fail("A word is fuzzy or has wildcards, not both", at=word.start, hint=hint)
+            raise self.source.fail(
+                "A word is fuzzy or has wildcards, not both", at=word.start, hint=hint
+            )
 
         def build(target: Target, column: ColumnMapping) -> Query:
             self._check_has_words(column, "A fuzzy word")
@@ -371,7 +425,9 @@ class Clauses:
 
     def _check_has_words(self, column: ColumnMapping, what: str) -> None:
         if column.kind == "none" and not is_text(self.fields.schema.field(column.name).type):
-            raise ValueError(f"{what} needs a column of text, not {self.fields.schema.field(column.name).type}")
+            raise ValueError(
+                f"{what} needs a column of text, not {self.fields.schema.field(column.name).type}"
+            )
         if column.kind == "ip":
             raise ValueError(f"{what} needs a column of text, not addresses")
 
@@ -384,12 +440,16 @@ class Clauses:
             if source.take("]"):
                 break
             if not source.peek():
-                raise source.fail("The list is not closed", at=opening, hint="Write column:IN [a b c].")
+                raise source.fail(
+                    "The list is not closed", at=opening, hint="Write column:IN [a b c]."
+                )
             literals.append(self._literal("]"))
         if not literals:
             raise source.fail("The list is empty", at=opening, hint="Write column:IN [a b c].")
         return self._each(
-            targets, opening, lambda t, _: OneOf(t, tuple(self.value(t, literal) for literal in literals))
+            targets,
+            opening,
+            lambda t, _: OneOf(t, tuple(self.value(t, literal) for literal in literals)),
         )
 
     def _range(self, targets: Targets) -> Query:
@@ -399,22 +459,28 @@ class Clauses:
             source.skip_space()
             bound, inclusive = self._literal(")"), sign.endswith("=")
             low, high = (bound, None) if sign[0] == ">" else (None, bound)
-            return self._each(targets, opening, lambda t, c: self._span(t, c, low, high, inclusive, inclusive))
+            return self._each(
+                targets, opening, lambda t, c: self._span(t, c, low, high, inclusive, inclusive)
+            )
         include_lower = source.peek() == "["
         source.at += 1
         source.skip_space()
-        lower = self._bound()
+        lower = self._parse_bound()
         source.skip_space()
         if not source.take_keyword("TO"):
             raise source.fail("A range needs TO between its bounds", hint="Write column:[1 TO 5].")
         source.skip_space()
-        upper = self._bound()
+        upper = self._parse_bound()
         source.skip_space()
         closing = source.peek()
         if closing not in ("]", "}"):
             raise source.fail("The range is not closed", at=opening, hint="End it with ] or }.")
         source.at += 1
-        return self._each(targets, opening, lambda t, c: self._span(t, c, lower, upper, include_lower, closing == "]"))
+        return self._each(
+            targets,
+            opening,
+            lambda t, c: self._span(t, c, lower, upper, include_lower, closing == "]"),
+        )
 
     def _span(
         self,
@@ -436,22 +502,32 @@ class Clauses:
             )
         bounds = [b for b in (lower, upper) if b is not None]
         if column.kind == "json" and any(not b.quoted and is_relative(b.text) for b in bounds):
-            raise ValueError("a time relative to now needs a column of dates or timestamps, not a value in json")
+            raise ValueError(
+                "a time relative to now needs a column of dates or timestamps, not a value in json"
+            )
         numbers = all(not b.quoted and isinstance(json_number(b.text), int | float) for b in bounds)
 
         def typed(bound: QueryLiteral | None) -> Any:
             if bound is None:
                 return None
             if column.kind == "none":
-                return typed_value(bound.text, self.fields.schema.field(target.column).type, self._now)
+                return typed_value(
+                    bound.text, self.fields.schema.field(target.column).type, self._now
+                )
             if column.kind == "ip":
                 return _single_address(bound.text)
-            return json_number(bound.text) if column.kind == "json" and numbers else bound.text
+            if column.kind == "json" and numbers:
+                return json_number(bound.text)
+            return bound.text
 
-        return Range(target, typed(lower), typed(upper), low or lower is None, high or upper is None)
+        return Range(
+            target, typed(lower), typed(upper), low or lower is None, high or upper is None
+        )
 
-    def _bound(self) -> QueryLiteral | None:
-        if self.source.peek() == "*" and (self.source.peek(1).isspace() or self.source.peek(1) in ("]", "}")):
+    def _parse_bound(self) -> QueryLiteral | None:
+        if self.source.peek() == "*" and (
+            self.source.peek(1).isspace() or self.source.peek(1) in ("]", "}")
+        ):
             self.source.at += 1
             return None
         return self._literal("]}")
@@ -463,7 +539,9 @@ class Clauses:
             return QueryLiteral(source.quoted(), True, at)
         word = source.bare(stops)
         if not word.characters:
-            raise source.fail("A value is missing", hint="Write a value, quoted if it holds spaces.")
+            raise source.fail(
+                "A value is missing", hint="Write a value, quoted if it holds spaces."
+            )
         return QueryLiteral(word.text, False, at)
 
 

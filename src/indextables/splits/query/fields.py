@@ -40,16 +40,22 @@ class QueryFields(Struct, frozen=True):
     @classmethod
     def of(cls, columns: TableSchema, settings: Settings) -> QueryFields:
         """Return the columns of a table under its settings."""
-        return cls.from_settings(columns.schema, columns.mapping(settings), settings.group(SearchSettings))
+        return cls.from_settings(
+            columns.schema, columns.mapping(settings), settings.group(SearchSettings)
+        )
 
     @classmethod
-    def from_settings(cls, schema: pa.Schema, mapping: DocMapping, settings: SearchSettings) -> QueryFields:
+    def from_settings(
+        cls, schema: pa.Schema, mapping: DocMapping, settings: SearchSettings
+    ) -> QueryFields:
         """Build the fields of a table. A default field that is not a column is an error."""
-        weights = dict(_weighted(text, schema) for text in settings.default_fields)
+        weights = dict(_split_weight(text, schema) for text in settings.default_fields)
         unknown = [name for name in weights if name not in schema.names]
         if unknown:
             message = f"indexing.defaultSearchFields names {', '.join(map(repr, unknown))}, which is no column."
-            raise InvalidInputError(message, hint=f"Known columns: {', '.join(schema.names)}.", columns=schema.names)
+            raise InvalidInputError(
+                message, hint=f"Known columns: {', '.join(schema.names)}.", columns=schema.names
+            )
         others = {name: weight for name, weight in weights.items() if weight != 1}
         return cls(
             schema,
@@ -65,7 +71,13 @@ class QueryFields(Struct, frozen=True):
         """Return the same fields with these columns as the default fields (`message TEXTSEARCH
         '…'`).
         """
-        return replace(self, default_fields=columns, max_default_fields=max(len(columns), 1), weights={}, named=True)
+        return replace(
+            self,
+            default_fields=columns,
+            max_default_fields=max(len(columns), 1),
+            weights={},
+            named=True,
+        )
 
     def column(self, name: str) -> ColumnMapping:
         """Return how a column is indexed. A column that is not in the mapping has no index."""
@@ -110,11 +122,15 @@ class QueryFields(Struct, frozen=True):
         """Return a column or a path in it. A JSON column named alone means every path, unless it is
         a plain list.
         """
-        anywhere = not path and self.column(column).kind == "json" and not _is_list(self.schema.field(column).type)
+        anywhere = (
+            not path
+            and self.column(column).kind == "json"
+            and not _is_list(self.schema.field(column).type)
+        )
         return Target(column, path, anywhere)
 
 
-def _weighted(text: str, schema: pa.Schema) -> tuple[str, float]:
+def _split_weight(text: str, schema: pa.Schema) -> tuple[str, float]:
     """Split a default field and its weight, `subject^3`. A column name may look like that."""
     name, caret, number = text.rpartition("^")
     if not caret or text in schema.names:
@@ -145,7 +161,9 @@ def check_fieldmatch(fields: QueryFields, column: str) -> None:
     mapping = _existing_column(fields, column)
     if mapping.kind == "text":
         message = f"FIELDMATCH compares whole values; {column!r} is {mapping.terms}."
-        raise InvalidInputError(message, hint=f"Write {column} TEXTSEARCH '…' to search its words.", column=column)
+        raise InvalidInputError(
+            message, hint=f"Write {column} TEXTSEARCH '…' to search its words.", column=column
+        )
     if mapping.kind == "none":
         message = f"FIELDMATCH needs an indexed column; {column!r} has no index."
         raise InvalidInputError(message, hint=f"Compare it in SQL: {column} = ….", column=column)
@@ -155,10 +173,14 @@ def columns_of_values(fields: QueryFields) -> tuple[str, ...]:
     """Return the columns of FIELDMATCH without a column name: all that it accepts. Raises an error
     if there are none.
     """
-    names = tuple(name for name in fields.schema.names if fields.column(name).kind not in ("text", "none"))
+    names = tuple(
+        name for name in fields.schema.names if fields.column(name).kind not in ("text", "none")
+    )
     if not names:
         message = "* FIELDMATCH compares whole values, and no column is indexed by its whole value."
-        raise InvalidInputError(message, hint=f"Write * TEXTSEARCH '…' to search words. {_text_hint(fields)}")
+        raise InvalidInputError(
+            message, hint=f"Write * TEXTSEARCH '…' to search words. {_text_hint(fields)}"
+        )
     if len(names) > fields.max_default_fields:
         message = (
             f"* FIELDMATCH would search {len(names)} columns, more than indexing.maxDefaultSearchFields "
@@ -172,19 +194,28 @@ def columns_of_values(fields: QueryFields) -> tuple[str, ...]:
 def _existing_column(fields: QueryFields, column: str) -> ColumnMapping:
     if column not in fields.schema.names:
         near = fields.nearest(column)
-        hint = f"Did you mean {' or '.join(near)}?" if near else f"Known columns: {', '.join(fields.schema.names)}."
-        raise InvalidInputError(f"There is no column {show_value(column)}.", hint=hint, column=column, nearest=near)
+        if near:
+            hint = f"Did you mean {' or '.join(near)}?"
+        else:
+            hint = f"Known columns: {', '.join(fields.schema.names)}."
+        raise InvalidInputError(
+            f"There is no column {show_value(column)}.", hint=hint, column=column, nearest=near
+        )
     return fields.column(column)
 
 
 def _text_hint(fields: QueryFields) -> str:
     names = ", ".join(c.name for c in fields.mapping.of_kind("text"))
-    return f"Text columns: {names}." if names else f"No column is indexed as text{_way_to_text(fields.schema)}."
+    if names:
+        return f"Text columns: {names}."
+    return f"No column is indexed as text{_way_to_text(fields.schema)}."
 
 
 def _is_list(kind: pa.DataType) -> bool:
     """Return whether a column holds lists of scalars, which have no paths."""
-    while pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+    while (
+        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    ):
         kind = kind.value_type
         if not pa.types.is_nested(kind):
             return True
@@ -192,11 +223,18 @@ def _is_list(kind: pa.DataType) -> bool:
 
 
 def _way_to_text(schema: pa.Schema, *columns: str) -> str:
-    """Return how to index the words of one of the columns, if one holds strings; without columns, of the table."""
-    names = [name for name in columns or schema.names if pa.types.is_string(schema.field(name).type)]
+    """Return how to index the words of one of the columns, if one holds strings; without columns,
+    of the table.
+    """
+    names = [
+        name for name in columns or schema.names if pa.types.is_string(schema.field(name).type)
+    ]
     if not names:
         return ""
-    which = "its words" if len(names) == 1 else f"the words of {', '.join(names[:-1])} or {names[-1]}"
+    if len(names) == 1:
+        which = "its words"
+    else:
+        which = f"the words of {', '.join(names[:-1])} or {names[-1]}"
     return f', or index {which}: reindex({{"{names[-1]}": "text"}})'
 
 

@@ -1,7 +1,8 @@
 """Convert conditions to queries, so that an index answers equality and IN.
 
-A condition is split into a query and a rest. A row fulfils the condition if it matches the query and fulfils the rest. The
-rest repeats what the index holds only in part: addresses, which have several spellings, words at paths, letters of any case.
+A condition is split into a query and a rest. A row fulfils the condition if it matches the query
+and fulfils the rest. The rest repeats what the index holds only in part: addresses, which have
+several spellings, words at paths, letters of any case.
 """
 
 from __future__ import annotations
@@ -12,8 +13,19 @@ import pyarrow as pa
 from msgspec import Struct
 
 from indextables.model.predicate import And, Column, Comparison, Constant, In, Or, Predicate
-from indextables.splits.index.mapping import EXACT_VALUE, WHOLE_TOKENIZERS, ColumnMapping, DocMapping
-from indextables.splits.index.values import MAX_PATH_BYTES, has_long_term, is_encodable, parse_address, whole_term
+from indextables.splits.index.mapping import (
+    EXACT_VALUE,
+    WHOLE_TOKENIZERS,
+    ColumnMapping,
+    DocMapping,
+)
+from indextables.splits.index.values import (
+    MAX_PATH_BYTES,
+    has_long_term,
+    is_encodable,
+    parse_address,
+    whole_term,
+)
 from indextables.splits.query import terms
 from indextables.splits.query.terms import FULL_MASK
 from indextables.splits.query.tree import Addresses, Bool, Equals, OneOf, Query, Target, Words
@@ -24,7 +36,9 @@ _LONGEST_LIST = 10_000
 
 
 class IndexedCondition(Struct, frozen=True):
-    """A condition for the splits with one mapping: what the index answers, and what rows must fulfil besides."""
+    """A condition for the splits with one mapping: what the index answers, and what rows must
+    fulfil besides.
+    """
 
     query: Query | None
     rest: Predicate | None
@@ -47,13 +61,17 @@ def split_condition(where: Predicate, mapping: DocMapping, schema: pa.Schema) ->
 
 
 def _join_all(queries: tuple[Query, ...]) -> Query:
-    return queries[0] if len(queries) == 1 else Bool(must=queries)
+    if len(queries) == 1:
+        return queries[0]
+    return Bool(must=queries)
 
 
 def _join_rest(rest: tuple[Predicate, ...]) -> Predicate | None:
     if not rest:
         return None
-    return rest[0] if len(rest) == 1 else And(rest)
+    if len(rest) == 1:
+        return rest[0]
+    return And(rest)
 
 
 def _convert(where: Predicate, mapping: DocMapping, schema: pa.Schema) -> _Part | None:
@@ -76,7 +94,9 @@ def _convert(where: Predicate, mapping: DocMapping, schema: pa.Schema) -> _Part 
         return _convert_values(where.column, [where.literal.value], mapping, schema)
     if isinstance(where, In):
         values = [literal.value for literal in where.literals if literal.value is not None]
-        return _convert_values(where.column, values, mapping, schema) if values else None
+        if values:
+            return _convert_values(where.column, values, mapping, schema)
+        return None
     return None
 
 
@@ -86,7 +106,9 @@ def _is_never_true(where: Predicate) -> bool:
     return isinstance(where, Constant) and where.value is not True
 
 
-def _convert_values(column: Column, values: Sequence[object], mapping: DocMapping, schema: pa.Schema) -> _Part | None:
+def _convert_values(
+    column: Column, values: Sequence[object], mapping: DocMapping, schema: pa.Schema
+) -> _Part | None:
     indexed = mapping.find(column.path[0])
     if indexed is None or indexed.is_unindexed_here or len(values) > _LONGEST_LIST:
         return None
@@ -104,24 +126,32 @@ def _convert_values(column: Column, values: Sequence[object], mapping: DocMappin
     return _Part(query, raw or (isinstance(items[0], Equals) and indexed.exact == EXACT_VALUE))
 
 
-def _convert_value(value: str, target: Target, indexed: ColumnMapping, schema: pa.Schema) -> _Item | None:
+def _convert_value(
+    value: str, target: Target, indexed: ColumnMapping, schema: pa.Schema
+) -> _Item | None:
     if indexed.kind == "json":
         return _convert_path(value, target, indexed, schema)
     if target.path or not value:
         return None
     if indexed.kind == "ip":
         address = parse_address(value)
-        return None if address is None else Addresses(target, int(address), FULL_MASK, value)
+        if address is None:
+            return None
+        return Addresses(target, int(address), FULL_MASK, value)
     if indexed.kind == "string":
         is_whole = indexed.tokenizer in WHOLE_TOKENIZERS and not has_long_term(value, indexed)
-        return Words(target, value, quoted=True) if is_whole else None
+        if is_whole:
+            return Words(target, value, quoted=True)
+        return None
     whole = indexed.whole
     if whole is None or whole_term(value, whole) is None:
         return None
     return Equals(target, value)
 
 
-def _convert_path(value: str, target: Target, indexed: ColumnMapping, schema: pa.Schema) -> Words | None:
+def _convert_path(
+    value: str, target: Target, indexed: ColumnMapping, schema: pa.Schema
+) -> Words | None:
     """Return the phrase of a text at a path; None for a path that may not be in the index."""
     joined = "".join(target.path)
     if not joined or _REPLACED in joined or len(joined.encode()) > MAX_PATH_BYTES:
@@ -132,6 +162,10 @@ def _convert_path(value: str, target: Target, indexed: ColumnMapping, schema: pa
         if not pa.types.is_struct(kind) or kind.get_field_index(key) < 0:
             return None
         kind = kind.field(key).type
-    if not pa.types.is_string(kind) or has_long_term(value, indexed) or not terms.words_of(indexed, value):
+    if (
+        not pa.types.is_string(kind)
+        or has_long_term(value, indexed)
+        or not terms.words_of(indexed, value)
+    ):
         return None
     return Words(target, value, quoted=True)

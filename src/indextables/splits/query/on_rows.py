@@ -16,7 +16,14 @@ import pyarrow.compute as pc
 from indextables.splits.index.analyzers import analyze, terms_of
 from indextables.splits.index.mapping import ColumnMapping, DocMapping
 from indextables.splits.index.values import Leaf as JsonLeaf
-from indextables.splits.index.values import documents, normal_key, normal_leaf, parse_address, plain_texts, text_list
+from indextables.splits.index.values import (
+    documents,
+    normal_key,
+    normal_leaf,
+    parse_address,
+    plain_texts,
+    text_list,
+)
 from indextables.splits.index.values import leaves as json_leaves
 from indextables.splits.query import terms
 from indextables.splits.query.terms import json_number
@@ -75,17 +82,24 @@ def leaf_mask(leaf: Leaf, table: pa.Table, mapping: DocMapping) -> Mask:
     array = table.column(name)
     if isinstance(leaf, OneOf) and column.kind == "string":
         values = {
-            term for item in leaf.items if isinstance(item, Words) for term in terms_of(item.text, column.tokenizer)
+            term
+            for item in leaf.items
+            if isinstance(item, Words)
+            for term in terms_of(item.text, column.tokenizer)
         }
-        return _by_value(plain_texts(array), lambda text: terms_of(text, column.tokenizer)[0] in values)
+        return _by_value(
+            plain_texts(array), lambda text: terms_of(text, column.tokenizer)[0] in values
+        )
     if isinstance(leaf, OneOf) and column.kind != "none":
-        return combine(Bool(should=leaf.items), table.num_rows, lambda item: leaf_mask(item, table, mapping))
+        return combine(
+            Bool(should=leaf.items), table.num_rows, lambda item: leaf_mask(item, table, mapping)
+        )
     if isinstance(leaf, Exists) and not leaf.target.path:
         return np.asarray(pc.is_valid(array), np.bool_)
     if column.kind == "json" or leaf.target.path:
         if isinstance(leaf, Regex):
             return _json_regex(leaf, column, array)
-        return _masked(_json_test(leaf, column), documents(array))
+        return _mask(_json_test(leaf, column), documents(array))
     if isinstance(leaf, Regex):
         return _regex_mask(leaf, column, plain_texts(array))
     if column.kind == "ip" or isinstance(leaf, Addresses):
@@ -117,8 +131,13 @@ def text_test(leaf: Leaf, column: ColumnMapping) -> Callable[[str], bool]:
 def _needed_term(leaf: Leaf, column: ColumnMapping) -> str | None:
     if not isinstance(leaf, Words):
         return None
-    words = terms.prefix_words(column, leaf.text)[0] if leaf.prefix else terms.words_of(column, leaf.text)
-    return words[0].text if words else None
+    if leaf.prefix:
+        words = terms.prefix_words(column, leaf.text)[0]
+    else:
+        words = terms.words_of(column, leaf.text)
+    if words:
+        return words[0].text
+    return None
 
 
 def _has_places(leaf: Leaf, column: ColumnMapping) -> bool:
@@ -133,7 +152,9 @@ def _tokens_test(leaf: Leaf, column: ColumnMapping) -> Callable[[list[terms.Toke
             return lambda _: False
         start = last.text
         row = [(w.offset, w.text.__eq__) for w in before]
-        return lambda tokens: terms.has_row(tokens, [*row, (last.offset, lambda text: text.startswith(start))])
+        return lambda tokens: terms.has_row(
+            tokens, [*row, (last.offset, lambda text: text.startswith(start))]
+        )
     if isinstance(leaf, Words):
         words = terms.words_of(column, leaf.text)
         return lambda tokens: bool(words) and terms.has_phrase(tokens, words, leaf.slop)
@@ -182,7 +203,9 @@ def _has_value(value: Any, path: tuple[str, ...]) -> bool:
         return any(_has_value(below, path) for below in value)
     if not isinstance(value, dict):
         return False
-    return any(normal_key(key) == path[0] and _has_value(below, path[1:]) for key, below in value.items())
+    return any(
+        normal_key(key) == path[0] and _has_value(below, path[1:]) for key, below in value.items()
+    )
 
 
 def _regex_mask(leaf: Regex, column: ColumnMapping, texts: pa.Array) -> Mask:
@@ -191,7 +214,11 @@ def _regex_mask(leaf: Regex, column: ColumnMapping, texts: pa.Array) -> Mask:
     if tokenizer in ("raw", "ngram"):
         # The whole value is the term, or the expression is looked for anywhere in it.
         return np.asarray(expression.matching(texts).fill_null(False), np.bool_)
-    cut = {text: set(terms_of(text, tokenizer)) for text in text_list(texts.unique()) if text is not None}
+    cut = {
+        text: set(terms_of(text, tokenizer))
+        for text in text_list(texts.unique())
+        if text is not None
+    }
     fits = terms.fitting(expression, set().union(*cut.values()))
     return _by_value(texts, lambda text: not fits.isdisjoint(cut[text]))
 
@@ -217,14 +244,19 @@ def _json_values_test(leaf: Leaf, column: ColumnMapping) -> Callable[[list[JsonL
         return lambda values: any(_json_within(span, value) for value in values)
     tokenizer = column.tokenizer or "raw"
     test = _tokens_test(leaf, column)
-    literal = json_number(leaf.text) if isinstance(leaf, Words) and not leaf.quoted and not leaf.prefix else None
+    if isinstance(leaf, Words) and not leaf.quoted and not leaf.prefix:
+        literal = json_number(leaf.text)
+    else:
+        literal = None
     number = None if literal is None else normal_leaf(literal)
 
     def check(values: list[JsonLeaf]) -> bool:
         if number is not None and any(type(v) is type(number) and v == number for v in values):
             return True
         texts = [v for v in values if isinstance(v, str)]
-        return test(terms.joined([[(t.position, t.text) for t in analyze(v, tokenizer)] for v in texts]))
+        return test(
+            terms.joined([[(t.position, t.text) for t in analyze(v, tokenizer)] for v in texts])
+        )
 
     return check
 
@@ -237,11 +269,15 @@ def _json_within(span: Range, value: JsonLeaf) -> bool:
     if isinstance(value, bool) or isinstance(value, str) != texts:
         return False
     low, high = _bytes(span.lower), _bytes(span.upper)
-    return _within(Range(span.target, low, high, span.include_lower, span.include_upper), _bytes(value))
+    return _within(
+        Range(span.target, low, high, span.include_lower, span.include_upper), _bytes(value)
+    )
 
 
 def _bytes(value: Any) -> Any:
-    return value.encode() if isinstance(value, str) else value
+    if isinstance(value, str):
+        return value.encode()
+    return value
 
 
 def _within(span: Range, value: Any) -> bool:
@@ -266,12 +302,14 @@ def _by_value(texts: pa.Array, test: Callable[[str], bool]) -> Mask:
     """Run a test of texts once per distinct text."""
     encoded = texts.dictionary_encode()
     outcomes = np.fromiter(
-        (text is not None and test(text) for text in text_list(encoded.dictionary)), np.bool_, len(encoded.dictionary)
+        (text is not None and test(text) for text in text_list(encoded.dictionary)),
+        np.bool_,
+        len(encoded.dictionary),
     )
     places = encoded.indices.fill_null(len(outcomes)).to_numpy(zero_copy_only=False)
     mask: Mask = np.append(outcomes, False)[places]
     return mask
 
 
-def _masked(test: Callable[[Any], bool], values: Any) -> Mask:
+def _mask(test: Callable[[Any], bool], values: Any) -> Mask:
     return np.array([value is not None and test(value) for value in values], np.bool_)

@@ -5,9 +5,10 @@
     operand := (+ | - | NOT)* atom (^number)?
     atom    := ( chain ) (~number)? | column: atom | clause
 
-Operands joined by AND form one required group. Everything else stands side by side: plain ones are alternatives, `+`
-is required, `-` and NOT are forbidden. Next to OR, a negated operand is an alternative of its own. Where a table means
-AND by words side by side they are joined too, but in a group with a number behind it, `(a b c)~2`, they are what is counted.
+Operands joined by AND form one required group. Everything else stands side by side: plain ones are
+alternatives, `+` is required, `-` and NOT are forbidden. Next to OR, a negated operand is an
+alternative of its own. Where a table means AND by words side by side they are joined too, but in a
+group with a number behind it, `(a b c)~2`, they are what is counted.
 """
 
 from __future__ import annotations
@@ -35,16 +36,22 @@ def parse(text: str, fields: QueryFields, *, now_ms: int | None = None) -> Query
     """
     parser = _QueryParser(Characters(text, tuple(fields.schema.names)), fields, now_ms)
     if len(text) > MAX_LENGTH:
-        raise parser.source.fail(f"The query has {len(text)} characters; {MAX_LENGTH} are the most", at=0)
+        raise parser.source.fail(
+            f"The query has {len(text)} characters; {MAX_LENGTH} are the most", at=0
+        )
     if broken := _SURROGATE.search(text):
-        raise parser.source.fail("There is half of a surrogate pair, which is no character", at=broken.start())
+        raise parser.source.fail(
+            "There is half of a surrogate pair, which is no character", at=broken.start()
+        )
     query = parser.chain(None, 0)
     if parser.source.peek():
         raise parser.source.fail(
             "A closing parenthesis without an opening one", hint="Remove it, or escape it with \\."
         )
     most = fields.max_terms
-    return with_targets(query, lambda target: replace(target, max_terms=most)) if most else query
+    if most:
+        return with_targets(query, lambda target: replace(target, max_terms=most))
+    return query
 
 
 class _Operand(Struct, frozen=True):
@@ -78,7 +85,11 @@ class _QueryParser:
             keyword = self._operator()
             if keyword:
                 if operator or not operands:
-                    raise source.fail(f"{keyword} has nothing before it", at=source.at - len(keyword), hint=_WORD_HINT)
+                    raise source.fail(
+                        f"{keyword} has nothing before it",
+                        at=source.at - len(keyword),
+                        hint=_WORD_HINT,
+                    )
                 operator = keyword
                 continue
             operands.append(replace(self._operand(target, depth), joint=operator))
@@ -86,7 +97,10 @@ class _QueryParser:
         if operator:
             raise source.fail(f"{operator} has nothing after it", hint=_WORD_HINT)
         if not operands:
-            raise source.fail("The query is empty" if depth == 0 else "The group is empty", hint="Use * for every row.")
+            raise source.fail(
+                "The query is empty" if depth == 0 else "The group is empty",
+                hint="Use * for every row.",
+            )
         return operands
 
     def _operator(self) -> str:
@@ -95,7 +109,9 @@ class _QueryParser:
                 return word
         for sign, word in (("&&", "AND"), ("||", "OR"), ("!", "NOT")):
             if self.source.text.startswith(sign, self.source.at):
-                raise self.source.fail(f"{sign} is no operator", hint=f"Write {word}, or quote it to search for it.")
+                raise self.source.fail(
+                    f"{sign} is no operator", hint=f"Write {word}, or quote it to search for it."
+                )
         return ""
 
     def _operand(self, target: tuple[Target, ...] | None, depth: int) -> _Operand:
@@ -113,7 +129,7 @@ class _QueryParser:
             if sign == "+":
                 return _Operand(inner.query, inner.occur or "+")
             return _Operand(inner.query, "" if inner.occur == "-" else "-")
-        return _Operand(self._boosted(self._atom(target, depth)), "")
+        return _Operand(self._parse_boost(self._atom(target, depth)), "")
 
     def _atom(self, target: tuple[Target, ...] | None, depth: int) -> Query:
         source = self.source
@@ -121,7 +137,9 @@ class _QueryParser:
         if source.take("("):
             operands = self._operands(target, depth + 1)
             if not source.take(")"):
-                raise source.fail("The parenthesis is not closed", at=opening, hint="Add a closing ).")
+                raise source.fail(
+                    "The parenthesis is not closed", at=opening, hint="Add a closing )."
+                )
             counted = source.peek() == "~"
             groups = _groups(operands, self._all_words and not counted)
             return self._at_least(_combine(*groups, simplify=not counted))
@@ -131,19 +149,29 @@ class _QueryParser:
             return self.clauses.clause(target)
         source.skip_space()
         if source.peek() in ("", ")"):
-            raise source.fail("The column has nothing to look for", at=opening, hint="Write column:word or column:*.")
-        return self._atom((named,), depth + 1) if source.peek() == "(" else self.clauses.clause((named,))
+            raise source.fail(
+                "The column has nothing to look for",
+                at=opening,
+                hint="Write column:word or column:*.",
+            )
+        if source.peek() == "(":
+            return self._atom((named,), depth + 1)
+        return self.clauses.clause((named,))
 
     def _at_least(self, query: Query) -> Query:
         """Apply the number of alternatives that must match, if one follows the group."""
         source, at = self.source, self.source.at
-        minimum = source.number("~", MAX_LENGTH, "the number of alternatives that must match, as in (a b c)~2")
+        minimum = source.number(
+            "~", MAX_LENGTH, "the number of alternatives that must match, as in (a b c)~2"
+        )
         if minimum is None:
             return query
         most = len(query.should) if isinstance(query, Bool) else 0
         if not isinstance(query, Bool) or not 1 <= minimum <= most:
             hint = "Write (a b c)~2 for at least two of three; what AND joins is one alternative."
-            raise source.fail(f"The group has {most} alternatives, so ~{minimum} makes no sense", at=at, hint=hint)
+            raise source.fail(
+                f"The group has {most} alternatives, so ~{minimum} makes no sense", at=at, hint=hint
+            )
         return Bool(query.must, query.should, query.must_not, minimum)
 
     def _field(self, target: tuple[Target, ...] | None) -> Target | None:
@@ -200,13 +228,15 @@ class _QueryParser:
             return target
         instead = self._lucene_hint(name.text)
         if instead:
-            raise self.source.fail(f"There is no column {show_value(name.text)}", at=name.start, hint=instead)
+            raise self.source.fail(
+                f"There is no column {show_value(name.text)}", at=name.start, hint=instead
+            )
         near = fields.nearest(name.parts(".")[0])
         guess = f"Did you mean {' or '.join(near)}? " if near else ""
-        hint = (
-            f"{guess}Known columns: {', '.join(fields.schema.names)}. A colon inside a word is written \\: or quoted."
+        hint = f"{guess}Known columns: {', '.join(fields.schema.names)}. A colon inside a word is written \\: or quoted."
+        raise self.source.fail(
+            f"There is no column {show_value(name.text)}", at=name.start, hint=hint, nearest=near
         )
-        raise self.source.fail(f"There is no column {show_value(name.text)}", at=name.start, hint=hint, nearest=near)
 
     def _lucene_hint(self, name: str) -> str:
         """Return a hint for a Lucene construct whose name is not a column; the cursor is after its
@@ -215,15 +245,20 @@ class _QueryParser:
         rest = self.source.text[self.source.at :].split(maxsplit=1)
         value = rest[0].rstrip(")") if rest else "column"
         if name == "*":
-            every, word = "Write * for every row.", "A word without a column is looked for in every column of text."
-            return every if value == "*" else word
+            every, word = (
+                "Write * for every row.",
+                "A word without a column is looked for in every column of text.",
+            )
+            if value == "*":
+                return every
+            return word
         if name == "_exists_":
             return f"Write column:* for the rows that have a value, as in {value}:*."
         if name == "_missing_":
             return f"Write NOT column:* for the rows that have no value, as in NOT {value}:*."
         return ""
 
-    def _boosted(self, query: Query) -> Query:
+    def _parse_boost(self, query: Query) -> Query:
         source, start = self.source, self.source.at
         if not source.take("^"):
             return query
@@ -233,7 +268,9 @@ class _QueryParser:
         except ValueError:
             factor = -1.0
         if not 0 <= factor <= MAX_WEIGHT or "_" in number:
-            hint = f"Write a number from 0 to {MAX_WEIGHT:g} after ^, or escape it with a backslash."
+            hint = (
+                f"Write a number from 0 to {MAX_WEIGHT:g} after ^, or escape it with a backslash."
+            )
             raise source.fail("^ needs a weight", at=start, hint=hint)
         if source.peek() == "^":
             raise source.fail("A clause has one weight only")
@@ -280,9 +317,9 @@ def _combine(groups: list[list[_Operand]], after_or: set[int], *, simplify: bool
     must_not: list[Query] = []
     for place, group in enumerate(groups):
         if len(group) > 1:
-            (should if len(groups) > 1 else must).append(_required(group))
+            (should if len(groups) > 1 else must).append(_require(group))
         elif place in after_or and group[0].occur == "-":
-            should.append(_negated(group[0].query))
+            should.append(_negate(group[0].query))
         else:
             operand = group[0]
             {"+": must, "-": must_not, "": should}[operand.occur].append(operand.query)
@@ -295,11 +332,13 @@ def _combine(groups: list[list[_Operand]], after_or: set[int], *, simplify: bool
     return Bool(tuple(must), tuple(should), tuple(must_not))
 
 
-def _required(group: list[_Operand]) -> Query:
+def _require(group: list[_Operand]) -> Query:
     must = tuple(o.query for o in group if o.occur != "-")
     must_not = tuple(o.query for o in group if o.occur == "-")
-    return Bool(must, (), must_not) if must_not else all_of(must)
+    if must_not:
+        return Bool(must, (), must_not)
+    return all_of(must)
 
 
-def _negated(query: Query) -> Query:
+def _negate(query: Query) -> Query:
     return Bool(must_not=(query,))

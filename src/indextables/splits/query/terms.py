@@ -29,7 +29,11 @@ from msgspec.structs import replace
 
 from indextables.config.indexing import CHAIN
 from indextables.errors import InvalidInputError, show_value
-from indextables.model.regular_expression import RegexFaultError, RegularExpression, regular_expression
+from indextables.model.regular_expression import (
+    RegexFaultError,
+    RegularExpression,
+    regular_expression,
+)
 from indextables.model.values import is_relative, parse_moment
 from indextables.splits.index.analyzers import analyze, terms_of
 from indextables.splits.index.mapping import (
@@ -85,14 +89,16 @@ def lowered(text: str) -> str:
 
 def plain_word(column: ColumnMapping, text: str) -> str | None:
     """Return the single term of a fuzzy word before stemming, or None if the text is not one term."""
-    words = terms_of(text, _unstemmed(column))
-    return words[0] if len(words) == 1 else None
+    words = terms_of(text, _without_stemmer(column))
+    if len(words) == 1:
+        return words[0]
+    return None
 
 
 def prefix_words(column: ColumnMapping, text: str) -> tuple[tuple[Word, ...], Word | None]:
     """Return the terms of a text whose last term is a prefix (without stem), and that last term."""
-    before, last = words_of(column, text)[:-1], analyze(text, _unstemmed(column))[-1:]
-    first = analyze(text, _unstemmed(column))[:1]
+    before, last = words_of(column, text)[:-1], analyze(text, _without_stemmer(column))[-1:]
+    first = analyze(text, _without_stemmer(column))[:1]
     return before, Word(last[0].position - first[0].position, last[0].text) if last else None
 
 
@@ -127,13 +133,16 @@ def term_patterns(column: ColumnMapping, pattern: str) -> tuple[Pattern, ...]:
     """Return the patterns of adjacent terms: `foo-ba*` is the term foo followed by a term that
     starts with ba.
     """
-    tokenizer = _unstemmed(column)
+    tokenizer = _without_stemmer(column)
     pieces = parse_pattern(pattern)
     if tokenizer in (*WHOLE_TOKENIZERS, "ngram"):
-        return (tuple(p if isinstance(p, Gap) or tokenizer == "raw" else lowered(p) for p in pieces),)
+        return (
+            tuple(p if isinstance(p, Gap) or tokenizer == "raw" else lowered(p) for p in pieces),
+        )
     if tokenizer.startswith((f"entities{CHAIN}", f"code{CHAIN}", f"{CODE_PARTS}{CHAIN}")):
-        # What separates terms depends on more than one character: a pattern is compared with whole terms.
-        return (tuple(p if isinstance(p, Gap) else _folded(p, tokenizer) for p in pieces),)
+        # What separates terms depends on more than one character: a pattern is compared with whole
+        # terms.
+        return (tuple(p if isinstance(p, Gap) else _fold(p, tokenizer) for p in pieces),)
     patterns: list[list[Piece]] = [[]]
     for piece in pieces:
         if isinstance(piece, Gap):
@@ -166,7 +175,9 @@ def expression_test(expression: RegularExpression) -> Test:
     return lru_cache(maxsize=4096)(lambda text: bool(fitting(expression, [text])))
 
 
-def pattern_counts(leaf: Leaf, column: ColumnMapping) -> Iterator[tuple[str, Callable[[list[str]], int]]]:
+def pattern_counts(
+    leaf: Leaf, column: ColumnMapping
+) -> Iterator[tuple[str, Callable[[list[str]], int]]]:
     """Return for each pattern of a leaf its prefixes and the number of given terms that it matches."""
     if isinstance(leaf, Regex):
         expression = term_expression(column, leaf)
@@ -177,7 +188,10 @@ def pattern_counts(leaf: Leaf, column: ColumnMapping) -> Iterator[tuple[str, Cal
             yield last.text, len
     elif isinstance(leaf, Wildcard):
         for pattern in term_patterns(column, leaf.pattern):
-            start = pattern[0] if pattern and isinstance(pattern[0], str) else ""
+            if pattern and isinstance(pattern[0], str):
+                start = pattern[0]
+            else:
+                start = ""
             if len(pattern) > 1 or not start:
                 yield start, partial(_count, pattern_test(pattern))
 
@@ -202,14 +216,16 @@ def is_open(pattern: Pattern) -> bool:
     return bool(pattern) and all(piece is Gap.ANY for piece in pattern)
 
 
-def _unstemmed(column: ColumnMapping) -> str:
+def _without_stemmer(column: ColumnMapping) -> str:
     return before_stems(query_tokenizer(column.tokenizer or "raw"))
 
 
-def _folded(text: str, tokenizer: str) -> str:
+def _fold(text: str, tokenizer: str) -> str:
     """Apply only the filters of a chain to a part of a term."""
     filters = tokenizer.split(CHAIN)[1:]
-    return terms_of(text, CHAIN.join(["whitespace", *filters]))[0] if text.strip() and filters != [""] else text
+    if text.strip() and filters != [""]:
+        return terms_of(text, CHAIN.join(["whitespace", *filters]))[0]
+    return text
 
 
 def _runs(text: str, tokenizer: str) -> list[tuple[str, bool]]:
@@ -238,7 +254,9 @@ def has_phrase(tokens: Sequence[Token], words: Sequence[Word], slop: int = 0) ->
     """Return whether the words occur as a phrase, or within the slop."""
     if slop:
         places = [sorted(at - w.offset for at, text in tokens if text == w.text) for w in words]
-        return all(places) and any(_fits(words, places, low, low + slop) for low in sorted(set().union(*places)))
+        return all(places) and any(
+            _fits(words, places, low, low + slop) for low in sorted(set().union(*places))
+        )
     return has_row(tokens, [(w.offset, w.text.__eq__) for w in words])
 
 
@@ -247,7 +265,10 @@ def has_row(tokens: Sequence[Token], tests: Sequence[tuple[int, Test]]) -> bool:
     candidates: set[int] | None = None
     for offset, test in tests:
         starts = {at - offset for at, text in tokens if test(text)}
-        candidates = starts if candidates is None else candidates & starts
+        if candidates is None:
+            candidates = starts
+        else:
+            candidates = candidates & starts
         if not candidates:
             return False
     return candidates is not None
@@ -262,7 +283,11 @@ def _fits(words: Sequence[Word], places: Sequence[Sequence[int]], low: int, high
     """
     last: dict[str, int] = {}
     for word, positions in sorted(zip(words, places, strict=True), key=lambda pair: pair[0].offset):
-        free = (p + word.offset for p in positions if low <= p <= high and p + word.offset > last.get(word.text, -1))
+        free = (
+            p + word.offset
+            for p in positions
+            if low <= p <= high and p + word.offset > last.get(word.text, -1)
+        )
         chosen = next(free, None)
         if chosen is None:
             return False
@@ -272,17 +297,17 @@ def _fits(words: Sequence[Word], places: Sequence[Sequence[int]], low: int, high
 
 def pattern_test(pattern: Pattern, *, anywhere: bool = False) -> Test:
     """Return a test whether a term (or, if anywhere, a part of a text) matches a wildcard pattern."""
-    compiled = _compiled(pattern, anchored=not anywhere)
+    compiled = _compile(pattern, anchored=not anywhere)
     return lambda text: bool(compiled.search(text) if anywhere else compiled.fullmatch(text))
 
 
 def pattern_search(pattern: Pattern) -> Callable[[str], list[tuple[int, int]]]:
     """Return a search for a wildcard pattern in a text."""
-    compiled = _compiled(pattern, anchored=False)
+    compiled = _compile(pattern, anchored=False)
     return lambda text: [match.span() for match in compiled.finditer(text)]
 
 
-def _compiled(pattern: Pattern, *, anchored: bool) -> re.Pattern[str]:
+def _compile(pattern: Pattern, *, anchored: bool) -> re.Pattern[str]:
     """Compile a pattern to an expression that never tries a star twice: the first match of the
     following text is taken.
 
@@ -364,7 +389,9 @@ def address_mask(text: str) -> tuple[int, int]:
         return _network(text)
     address = parse_address(text)
     if address is None:
-        raise ValueError(f"{text!r} is no IP address, network (10.0.0.0/8) or octet wildcard (10.0.*.*)")
+        raise ValueError(
+            f"{text!r} is no IP address, network (10.0.0.0/8) or octet wildcard (10.0.*.*)"
+        )
     return int(address), FULL_MASK
 
 
@@ -372,7 +399,12 @@ def json_number(text: str) -> bool | int | float | None:
     """Return the number or boolean that a bare word can also mean in a JSON column."""
     if text in ("true", "false"):
         return text == "true"
-    if not text or not (text[0].isdecimal() or text[0] in "+-.") or not text.isascii() or "_" in text:
+    if (
+        not text
+        or not (text[0].isdecimal() or text[0] in "+-.")
+        or not text.isascii()
+        or "_" in text
+    ):
         return None
     try:
         return int(text)
@@ -382,7 +414,9 @@ def json_number(text: str) -> bool | int | float | None:
         value = float(text)
     except ValueError:
         return None
-    return value if math.isfinite(value) else None
+    if math.isfinite(value):
+        return value
+    return None
 
 
 def _octets(text: str) -> tuple[int, int]:
@@ -391,7 +425,12 @@ def _octets(text: str) -> tuple[int, int]:
         parts.append("*")
     value = mask = 0
     for part in parts:
-        number = 0 if part == "*" else int(part) if part.isascii() and part.isdecimal() else 256
+        if part == "*":
+            number = 0
+        elif part.isascii() and part.isdecimal():
+            number = int(part)
+        else:
+            number = 256
         if number > 255 or len(parts) != 4:
             raise ValueError(f"{text!r} is no octet wildcard such as 10.0.*.*")
         value, mask = value << 8 | number, mask << 8 | (0 if part == "*" else 255)
@@ -413,7 +452,9 @@ def _number(text: str) -> int | decimal.Decimal:
     value = decimal.Decimal(text)
     if not value.is_finite() or "_" in text or abs(value.adjusted()) > _MAX_DIGITS:
         raise ValueError(text)
-    return int(value) if value == value.to_integral_value() else value
+    if value == value.to_integral_value():
+        return int(value)
+    return value
 
 
 def _float(text: str) -> float:
@@ -433,13 +474,18 @@ def _moment(text: str, kind: pa.DataType, now: datetime.datetime | None) -> date
     try:
         value = parse_moment(text, now)
     except ValueError:
-        expected = "2024-01-31" if pa.types.is_date(kind) else "2024-01-31T12:00:00Z"
+        if pa.types.is_date(kind):
+            expected = "2024-01-31"
+        else:
+            expected = "2024-01-31T12:00:00Z"
         if is_relative(text) and now is None:
             raise
         message = f"{text!r} is not a date or time such as {expected}, 1706702400 (seconds since 1970) or now-15m"
         raise ValueError(message) from None
     whole_day = value.time() == datetime.time() and value.tzinfo is None
-    return value.date() if whole_day and pa.types.is_date(kind) else value
+    if whole_day and pa.types.is_date(kind):
+        return value.date()
+    return value
 
 
 _MAX_DIGITS = 400

@@ -60,7 +60,9 @@ def to_predicate(leaf: Leaf) -> Predicate | None:
         return Comparison("=", column, Literal(leaf.value))
     if isinstance(leaf, OneOf):
         values = [item.value for item in leaf.items if isinstance(item, Equals)]
-        return In(column, tuple(Literal(v) for v in values)) if len(values) == len(leaf.items) else None
+        if len(values) == len(leaf.items):
+            return In(column, tuple(Literal(v) for v in values))
+        return None
     if not isinstance(leaf, Range):
         return None
     bounds = []
@@ -94,7 +96,9 @@ def without_columns(bound: Predicate, present: Iterable[str]) -> Predicate:
         return Not(without_columns(bound.child, names))
     if not isinstance(bound, ColumnTest) or bound.column.name in names:
         return bound
-    return Constant(True if isinstance(bound, IsNull) else False if isinstance(bound, IsNotNull) else None)
+    return Constant(
+        True if isinstance(bound, IsNull) else False if isinstance(bound, IsNotNull) else None
+    )
 
 
 def predicate_mask(bound: Predicate, table: pa.Table) -> Mask:
@@ -113,19 +117,27 @@ def implied_predicate(query: Query, mapping: DocMapping) -> Predicate | None:
     if isinstance(query, Boost):
         return implied_predicate(query.query, mapping)
     if isinstance(query, Bool):
-        return _implied_by_all(query, mapping) if query.must else _implied_by_any(query, mapping)
-    return None if isinstance(query, AllRows) else _implied_by_leaf(query, mapping)
+        if query.must:
+            return _implied_by_all(query, mapping)
+        return _implied_by_any(query, mapping)
+    if isinstance(query, AllRows):
+        return None
+    return _implied_by_leaf(query, mapping)
 
 
 def _implied_by_all(query: Bool, mapping: DocMapping) -> Predicate | None:
     predicates = [p for below in query.must if (p := implied_predicate(below, mapping)) is not None]
-    return all_of(predicates) if predicates else None
+    if predicates:
+        return all_of(predicates)
+    return None
 
 
 def _implied_by_any(query: Bool, mapping: DocMapping) -> Predicate | None:
     implied = [implied_predicate(below, mapping) for below in query.should]
     predicates = [p for p in implied if p is not None]
-    return any_of(predicates) if predicates and len(predicates) == len(implied) else None
+    if predicates and len(predicates) == len(implied):
+        return any_of(predicates)
+    return None
 
 
 def _implied_by_leaf(leaf: Leaf, mapping: DocMapping) -> Predicate | None:
@@ -138,8 +150,12 @@ def _implied_by_leaf(leaf: Leaf, mapping: DocMapping) -> Predicate | None:
     if isinstance(leaf, Words):
         return Comparison("=", column, Literal(leaf.text))
     if isinstance(leaf, OneOf):
-        return In(column, tuple(Literal(item.text) for item in leaf.items if isinstance(item, Words)))
+        return In(
+            column, tuple(Literal(item.text) for item in leaf.items if isinstance(item, Words))
+        )
     if isinstance(leaf, Wildcard):
         first = parse_pattern(leaf.pattern)[0]
-        return TextMatch("starts_with", column, first) if isinstance(first, str) else None
+        if isinstance(first, str):
+            return TextMatch("starts_with", column, first)
+        return None
     return None

@@ -26,7 +26,7 @@ class Target(Struct, frozen=True):
     """Maximum number of terms of a split that a pattern may match; 0 for no limit."""
 
     def __str__(self) -> str:
-        return ".".join(_escaped(key, dots=bool(self.path)) for key in (self.column, *self.path))
+        return ".".join(_escape(key, dots=bool(self.path)) for key in (self.column, *self.path))
 
 
 class AllRows(Struct, frozen=True):
@@ -46,7 +46,10 @@ class Words(Struct, frozen=True):
     prefix: bool = False
 
     def __str__(self) -> str:
-        shown = _quote(self.text) if self.quoted or self.prefix or not self.text else _escaped(self.text)
+        if self.quoted or self.prefix or not self.text:
+            shown = _quote(self.text)
+        else:
+            shown = _escape(self.text)
         return f"{self.target}:{shown}{'*' if self.prefix else ''}{f'~{self.slop}' if self.slop else ''}"
 
 
@@ -79,7 +82,7 @@ class Fuzzy(Struct, frozen=True):
     distance: int
 
     def __str__(self) -> str:
-        return f"{self.target}:{_escaped(self.text)}~{self.distance}"
+        return f"{self.target}:{_escape(self.text)}~{self.distance}"
 
 
 class Equals(Struct, frozen=True):
@@ -89,7 +92,7 @@ class Equals(Struct, frozen=True):
     value: Any
 
     def __str__(self) -> str:
-        return f"{self.target}:{_shown(self.value)}"
+        return f"{self.target}:{_show(self.value)}"
 
 
 class Range(Struct, frozen=True):
@@ -103,7 +106,7 @@ class Range(Struct, frozen=True):
 
     def __str__(self) -> str:
         opening, closing = "[" if self.include_lower else "{", "]" if self.include_upper else "}"
-        low, high = ("*" if v is None else _shown(v) for v in (self.lower, self.upper))
+        low, high = ("*" if v is None else _show(v) for v in (self.lower, self.upper))
         return f"{self.target}:{opening}{low} TO {high}{closing}"
 
 
@@ -155,9 +158,11 @@ class Bool(Struct, frozen=True):
         return self.minimum or int(bool(self.should) and not self.must)
 
     def __str__(self) -> str:
-        parts = [f"+{_grouped(q)}" for q in self.must] + [_grouped(q) for q in self.should]
-        shown = " ".join(parts + [f"-{_grouped(q)}" for q in self.must_not])
-        return f"({shown})~{self.minimum}" if self.minimum else shown
+        parts = [f"+{_group(q)}" for q in self.must] + [_group(q) for q in self.should]
+        shown = " ".join(parts + [f"-{_group(q)}" for q in self.must_not])
+        if self.minimum:
+            return f"({shown})~{self.minimum}"
+        return shown
 
 
 class Boost(Struct, frozen=True):
@@ -167,7 +172,10 @@ class Boost(Struct, frozen=True):
     factor: float
 
     def __str__(self) -> str:
-        inner = f"({self.query})" if isinstance(self.query, Boost) else _grouped(self.query)
+        if isinstance(self.query, Boost):
+            inner = f"({self.query})"
+        else:
+            inner = _group(self.query)
         return f"{inner}^{self.factor:g}"
 
 
@@ -192,7 +200,8 @@ def with_targets(query: Query, change: Callable[[Target], Target]) -> Query:
         return query
     if isinstance(query, Bool):
         must, should, must_not = (
-            tuple(with_targets(q, change) for q in group) for group in (query.must, query.should, query.must_not)
+            tuple(with_targets(q, change) for q in group)
+            for group in (query.must, query.should, query.must_not)
         )
         return replace(query, must=must, should=should, must_not=must_not)
     if isinstance(query, Boost):
@@ -210,19 +219,25 @@ def columns(query: Query) -> tuple[str, ...]:
 
 def any_of(queries: tuple[Query, ...]) -> Query:
     """Return the disjunction of queries."""
-    return queries[0] if len(queries) == 1 else Bool(should=queries)
+    if len(queries) == 1:
+        return queries[0]
+    return Bool(should=queries)
 
 
 def all_of(queries: tuple[Query, ...]) -> Query:
     """Return the conjunction of queries."""
-    return queries[0] if len(queries) == 1 else Bool(must=queries)
+    if len(queries) == 1:
+        return queries[0]
+    return Bool(must=queries)
 
 
-def _grouped(query: Query) -> str:
-    return f"({query})" if isinstance(query, Bool) and not query.minimum else str(query)
+def _group(query: Query) -> str:
+    if isinstance(query, Bool) and not query.minimum:
+        return f"({query})"
+    return str(query)
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     if isinstance(value, str):
         return _quote(value)
     return str(value.isoformat() if isinstance(value, datetime.date) else value)
@@ -232,10 +247,12 @@ def _quote(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _escaped(text: str, *, dots: bool = False) -> str:
+def _escape(text: str, *, dots: bool = False) -> str:
     special = "\\:\"'()[]{}^~*?+-!<>=/" + ("." if dots else "")
     shown = "".join(f"\\{c}" if c in special or c.isspace() else c for c in text)
-    return f"\\{shown}" if shown in ("AND", "OR", "NOT", "IN", "TO") else shown
+    if shown in ("AND", "OR", "NOT", "IN", "TO"):
+        return f"\\{shown}"
+    return shown
 
 
 def _with_escaped_slashes(pattern: str) -> str:
@@ -251,5 +268,5 @@ def _escaped_pattern(pattern: str) -> str:
     shown = ""
     characters = iter(pattern)
     for c in characters:
-        shown += c if c in "*?" else _escaped(next(characters, "\\") if c == "\\" else c)
+        shown += c if c in "*?" else _escape(next(characters, "\\") if c == "\\" else c)
     return shown

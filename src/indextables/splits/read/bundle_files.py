@@ -35,7 +35,12 @@ from msgspec import Struct
 
 from indextables.errors import BadFileError, UnsupportedError
 from indextables.splits.format.source import SplitSource
-from indextables.splits.index.tantivy_files import check_store, composite_places, footer_length, store_index
+from indextables.splits.index.tantivy_files import (
+    check_store,
+    composite_places,
+    footer_length,
+    store_index,
+)
 from indextables.splits.read.searchable import Mask, Rows
 
 if sys.version_info >= (3, 14):
@@ -97,21 +102,38 @@ def read_directory(source: SplitSource) -> Bundle:
     size = _length_before(source, stop)
     (data,) = source.read_many([(stop - 4 - size, size)]) if size >= 8 else (b"",)
     if len(data) < 8:
-        raise bad_bundle(source.path, 0, source.size, "it is neither a split of ours nor a bundle of tantivy files")
+        raise bad_bundle(
+            source.path,
+            0,
+            source.size,
+            "it is neither a split of ours nor a bundle of tantivy files",
+        )
     magic, version = struct.unpack("<II", data[:8])
     if magic != _MAGIC:
         raise bad_bundle(
-            source.path, stop - 4 - size, size, "it is neither a split of ours nor a bundle of tantivy files"
+            source.path,
+            stop - 4 - size,
+            size,
+            "it is neither a split of ours nor a bundle of tantivy files",
         )
     if version != _VERSION:
-        raise UnsupportedError(f"The bundle {source.path} has version {version}; this release reads {_VERSION}.")
+        raise UnsupportedError(
+            f"The bundle {source.path} has version {version}; this release reads {_VERSION}."
+        )
     try:
         files = _FILES.decode(data[8:]).files
     except msgspec.DecodeError as e:
-        raise bad_bundle(source.path, stop - 4 - size, size, f"its directory is garbled ({e})") from e
+        raise bad_bundle(
+            source.path, stop - 4 - size, size, f"its directory is garbled ({e})"
+        ) from e
     for name, file in files.items():
         if not 0 <= file.start <= file.end <= stop or "/" in name or name in ("", ".", ".."):
-            raise bad_bundle(source.path, file.start, file.end - file.start, f"its directory is wrong about {name!r}")
+            raise bad_bundle(
+                source.path,
+                file.start,
+                file.end - file.start,
+                f"its directory is wrong about {name!r}",
+            )
     return Bundle(files, BundledFile(stop, stop + hot))
 
 
@@ -151,7 +173,9 @@ def _check_meta(meta: bytes, source: SplitSource, file: BundledFile, hotcache: B
     """Verify `meta.json` by its copy, because it has no checksum."""
     (hot,) = source.read_many([(hotcache.start, hotcache.end - hotcache.start)])
     if hot and meta not in hot:
-        raise bad_bundle(source.path, file.start, len(meta), "meta.json differs from its copy in the hotcache")
+        raise bad_bundle(
+            source.path, file.start, len(meta), "meta.json differs from its copy in the hotcache"
+        )
 
 
 def _check_file(path: Path, split: str, file: BundledFile) -> None:
@@ -194,7 +218,12 @@ def _length_before(source: SplitSource, end: int) -> int:
         (length,) = struct.unpack("<I", data)
         if length <= end - 4:
             return int(length)
-    raise bad_bundle(source.path, max(0, end - 4), 4, "it is neither a split of ours nor a bundle of tantivy files")
+    raise bad_bundle(
+        source.path,
+        max(0, end - 4),
+        4,
+        "it is neither a split of ours nor a bundle of tantivy files",
+    )
 
 
 def bad_bundle(path: str, start: int, length: int, why: str) -> BadFileError:
@@ -207,7 +236,12 @@ class _WholeSource:
     """A small split that was read completely."""
 
     def __init__(self, source: SplitSource) -> None:
-        self.path, self.size, self.identity, self.remote = source.path, source.size, source.identity, source.remote
+        self.path, self.size, self.identity, self.remote = (
+            source.path,
+            source.size,
+            source.identity,
+            source.remote,
+        )
         (self._data,) = source.read_many([(0, source.size)])
         self.stats = source.stats
 
@@ -221,7 +255,9 @@ class _WholeSource:
 
 def whole_if_small(source: SplitSource) -> SplitSource:
     """Read a small split completely; its files are contiguous."""
-    return _WholeSource(source) if source.size <= WHOLE_BYTES and not isinstance(source, _WholeSource) else source
+    if source.size <= WHOLE_BYTES and not isinstance(source, _WholeSource):
+        return _WholeSource(source)
+    return source
 
 
 class ProvenFiles:
@@ -245,9 +281,13 @@ class ProvenFiles:
         try:
             expected = checksum(data[-footer:-8])
         except msgspec.DecodeError as e:
-            raise bad_bundle(self._source.path, file.start, len(data), f"the footer of {name} is garbled") from e
+            raise bad_bundle(
+                self._source.path, file.start, len(data), f"the footer of {name} is garbled"
+            ) from e
         if zlib.crc32(data[:-footer]) != expected:
-            raise bad_bundle(self._source.path, file.start, len(data), f"the checksum of {name} differs")
+            raise bad_bundle(
+                self._source.path, file.start, len(data), f"the checksum of {name} differs"
+            )
         return data
 
     def _read(self, file: BundledFile) -> memoryview:
@@ -317,7 +357,9 @@ class FieldTerms:
         """Return the position of a term's postings, or None if the term is missing."""
         terms, places = self._terms
         number = terms.get(term)
-        return None if number is None else places[number]
+        if number is None:
+            return None
+        return places[number]
 
     def values(self, kind: str) -> pa.Array:
         """Return the terms as values of a field of a kind."""
@@ -341,7 +383,9 @@ class FieldTerms:
         numbers = np.flatnonzero(chosen)
         if len(numbers) * _ALL_AT_ONCE < len(chosen):  # of few among many, only theirs are read
             places = self._terms[1]
-            return np.concatenate([np.empty(0, np.int64), *(self.rows(places[number]) for number in numbers.tolist())])
+            return np.concatenate(
+                [np.empty(0, np.int64), *(self.rows(places[number]) for number in numbers.tolist())]
+            )
         rows, terms = self.all_rows()
         return rows[chosen[terms]]
 
@@ -354,13 +398,16 @@ class FieldTerms:
     def number_bounds(self) -> tuple[int, int] | None:
         """Return the first and last numeric term as unsigned integers, or None if there are none."""
         terms = self._numbers[0]
-        return (int.from_bytes(terms[0], "big"), int.from_bytes(terms[-1], "big")) if terms else None
+        if terms:
+            return (int.from_bytes(terms[0], "big"), int.from_bytes(terms[-1], "big"))
+        return None
 
     def rows_between(self, low: int, high: int) -> Rows:
         """Return the documents of numeric terms from `low` up to but excluding `high`, in no order."""
         terms, places = self._numbers
         first, last = (
-            bisect_left(terms, n.to_bytes(8, "big")) if n < TERM_NUMBERS else len(terms) for n in (low, high)
+            bisect_left(terms, n.to_bytes(8, "big")) if n < TERM_NUMBERS else len(terms)
+            for n in (low, high)
         )
         return self._rows_at(places, first, last)
 
@@ -375,12 +422,14 @@ class FieldTerms:
                     sums = gaps.cumsum()
                     return sums - (sums - gaps)[ends - counts].repeat(counts)
         found = [self.rows(places[number]) for number in range(first, last)]
-        return found[0] if len(found) == 1 else np.concatenate([np.empty(0, np.int64), *found])
+        if len(found) == 1:
+            return found[0]
+        return np.concatenate([np.empty(0, np.int64), *found])
 
     @cached_property
     def _terms(self) -> tuple[dict[bytes, int], TermPlaces]:
         """Yield every term and its number."""
-        terms, places = self._decoded()
+        terms, places = self._decode()
         numbers = {term: number for number, term in enumerate(terms)}
         if len(numbers) != len(terms):
             raise UnknownFormError("A term dictionary has a term twice.")
@@ -389,14 +438,14 @@ class FieldTerms:
     @cached_property
     def _numbers(self) -> tuple[list[bytes], TermPlaces]:
         """Return every term as a number if all are numbers of 8 bytes, whose order is numeric."""
-        terms, places = self._decoded()
+        terms, places = self._decode()
         if {*map(len, terms)} - {8}:
             raise UnknownFormError("A term that should be a number is not 8 bytes long.")
         if not all(map(lt, terms, terms[1:])):
             raise UnknownFormError("The terms are not in their order.")
         return terms, places
 
-    def _decoded(self) -> tuple[list[bytes], TermPlaces]:
+    def _decode(self) -> tuple[list[bytes], TermPlaces]:
         try:
             return _dictionary_terms(self._dictionary)
         except (struct.error, IndexError, ValueError, zstd.ZstdError) as e:
@@ -426,7 +475,9 @@ class SegmentTerms:
         known = self._known.get(field)
         if known is None and field in self._spans:
             start, end = self._spans[field]
-            known = FieldTerms(self._term_file[start:end], partial(self._lists.of, field), self._records[field])
+            known = FieldTerms(
+                self._term_file[start:end], partial(self._lists.of, field), self._records[field]
+            )
             self._known[field] = known
         return known
 
@@ -467,7 +518,10 @@ def _dictionary_terms(data: Data) -> tuple[list[bytes], TermPlaces]:
         if not length:
             break
         packed = data[at + 5 : at + 4 + length]
-        block = zstd.ZstdDecompressor().decompress(packed, max_length=_LARGEST_BLOCK) if data[at + 4] else bytes(packed)
+        if data[at + 4]:
+            block = zstd.ZstdDecompressor().decompress(packed, max_length=_LARGEST_BLOCK)
+        else:
+            block = bytes(packed)
         _add_terms(terms, block, _add_places(documents, bounds, block))
         at += 4 + length
     if not len(documents) == len(terms) == count:
@@ -487,7 +541,9 @@ def _add_places(documents: list[int], bounds: list[int], block: bytes) -> int:
     if bounds and bounds.pop() != start:
         raise ValueError("the postings of a block do not begin where those before it end")
     numbers = block[at : at + 3 * count]
-    if len(numbers) == 3 * count and not numbers.translate(None, _LAST_BYTES):  # each is one byte, as most are
+    if len(numbers) == 3 * count and not numbers.translate(
+        None, _LAST_BYTES
+    ):  # each is one byte, as most are
         small = numbers.translate(_SEVEN_BITS)
         documents += small[::3]
         bounds += accumulate(small[1::3], initial=start)
@@ -531,7 +587,7 @@ def _document_numbers(data: bytes, count: int, record: str) -> Rows:
     for number in range(count // _BLOCK):
         skip = skips[number * step : (number + 1) * step]
         bits, strict = skip[4] & 31, bool(skip[4] >> 6 & 1)
-        gaps = _unpacked(data[at : at + 16 * bits], bits)
+        gaps = _unpack(data[at : at + 16 * bits], bits)
         first = last if strict else max(last, 0)
         numbers = first + np.cumsum(gaps + strict)
         last = int(numbers[-1])
@@ -543,12 +599,14 @@ def _document_numbers(data: bytes, count: int, record: str) -> Rows:
     return np.concatenate([*blocks, rest])
 
 
-def _unpacked(data: bytes, bits: int) -> Rows:
+def _unpack(data: bytes, bits: int) -> Rows:
     """Unpack 128 numbers of the given bit width. They are distributed over four lanes of words."""
     if not bits:
         return np.zeros(_BLOCK, np.int64)
     words = np.frombuffer(data, "<u4").reshape(bits, 4)
-    flat = np.unpackbits(words.T.copy().view(np.uint8).reshape(4, bits * 4), axis=1, bitorder="little")
+    flat = np.unpackbits(
+        words.T.copy().view(np.uint8).reshape(4, bits * 4), axis=1, bitorder="little"
+    )
     weights = np.int64(1) << np.arange(bits, dtype=np.int64)
     numbers: Rows = (flat.reshape(4, 32, bits) @ weights).T.reshape(_BLOCK)
     return numbers
@@ -591,7 +649,9 @@ def term_of(value: Any, kind: str) -> bytes | None:
     if kind == "text":
         return str(value).encode()
     number = int(value) + (_SIGN if kind == "i64" else 0)
-    return number.to_bytes(8, "big") if 0 <= number < TERM_NUMBERS else None
+    if 0 <= number < TERM_NUMBERS:
+        return number.to_bytes(8, "big")
+    return None
 
 
 def term_number(value: int, kind: str) -> int:
@@ -610,7 +670,9 @@ def term_values(terms: Sequence[bytes], kind: str) -> pa.Array:
         try:
             return pa.array([term.decode() for term in terms], pa.string())
         except UnicodeDecodeError as error:
-            raise UnknownFormError(f"A term of a text field is not valid UTF-8: {error}.") from error
+            raise UnknownFormError(
+                f"A term of a text field is not valid UTF-8: {error}."
+            ) from error
     if {*map(len, terms)} - {8}:
         raise UnknownFormError(f"A term of a field of kind {kind} is not 8 bytes long.")
     numbers = np.frombuffer(b"".join(terms), ">u8").astype(np.uint64)
@@ -619,7 +681,9 @@ def term_values(terms: Sequence[bytes], kind: str) -> pa.Array:
         return pa.array((numbers ^ sign).view(np.int64))
     if kind == "f64":
         return pa.array(np.where(numbers & sign, numbers ^ sign, ~numbers).view(np.float64))
-    return pa.array(numbers != 0) if kind == "bool" else pa.array(numbers)
+    if kind == "bool":
+        return pa.array(numbers != 0)
+    return pa.array(numbers)
 
 
 def stop_number(data: bytes, at: int) -> tuple[int, int]:

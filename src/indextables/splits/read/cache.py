@@ -1,18 +1,21 @@
-"""What is kept of splits: parts on local disk, shared by all processes of a user, and what a process has in memory; bounded.
+"""What is kept of splits: parts on local disk, shared by all processes of a user, and what a
+process has in memory; bounded.
 
-    <folder>/<host>-<boot>/entries/<key>/    sparse index files of one split, and which of their ranges are present
-    <folder>/<host>-<boot>/entries/<key>     the end of one split
+    <folder>/<host>-<boot>/entries/<key>/    sparse index files of one split, and which of their
+    ranges are present <folder>/<host>-<boot>/entries/<key>     the end of one split
     <folder>/<host>-<boot>/views/<process>/  hard links to entries in use, private to one process
 
-The folder is the one that the settings name if the cache made it, else `indextables` in it. What the cache makes carries
-a marker, and nothing without it is ever removed: the folder that somebody names may hold anything.
+The folder is the one that the settings name if the cache made it, else `indextables` in it. What
+the cache makes carries a marker, and nothing without it is ever removed: a configured folder may
+hold anything.
 
-Nothing is ever cut short or replaced in place, since tantivy maps these files: an entry is built aside and renamed into
-place, ranges are written into holes, and an evicted entry is unlinked, which leaves it whole for whoever holds links to
-it. Pages that never reached the disk in a crash are no danger: what another boot of the machine left is not used.
+Nothing is ever cut short or replaced in place, since tantivy maps these files: an entry is built
+aside and renamed into place, ranges are written into holes, and an evicted entry is unlinked, which
+leaves it whole for whoever holds links to it. Pages that never reached the disk in a crash are no
+danger: what another boot of the machine left is not used.
 
-In memory a process keeps, between two queries, decoded ends, decoded columns of row groups, opened splits, and index views
-that nobody uses just now.
+In memory a process keeps, between two queries, decoded ends, decoded columns of row groups, opened
+splits, and index views that nobody uses just now.
 """
 
 from __future__ import annotations
@@ -111,7 +114,9 @@ class _Keys:
     def choose(self, *, without: Hashable) -> Hashable | None:
         """Return a random key other than one; None if there is no other."""
         if len(self._list) < 2:
-            return None if without in self._positions or not self._list else self._list[0]
+            if without in self._positions or not self._list:
+                return None
+            return self._list[0]
         chosen = self._list[int(self._random.random() * len(self._list))]
         if chosen != without:
             return chosen
@@ -121,8 +126,9 @@ class _Keys:
 class ScannedItems(Generic[T]):
     """Values within a bound on their size together, of which random ones are evicted.
 
-    Every search of a table reads the values of all its splits in the same order. To evict the least recently used value
-    would then evict each value just before it is read again, as soon as one split too many is open.
+    Every search of a table reads the values of all its splits in the same order. To evict the least
+    recently used value would then evict each value just before it is read again, as soon as one
+    split too many is open.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -136,7 +142,9 @@ class ScannedItems(Generic[T]):
     def get(self, key: Hashable) -> T | None:
         """Return the value of a key."""
         entry = self._values.get(key)
-        return None if entry is None else entry[0]
+        if entry is None:
+            return None
+        return entry[0]
 
     def put(self, key: Hashable, value: T, size: int) -> None:
         """Keep a value that is not larger than the bound."""
@@ -168,10 +176,10 @@ class ScannedItems(Generic[T]):
 
 
 class IdleItems(Generic[T]):
-    """Things that are costly to open, kept while nobody uses them. What is taken belongs to the taker alone.
+    """Cache of expensive objects that have one user at a time.
 
-    Random ones are disposed of when there are too many, as in `ScannedItems`. After a fork the child starts empty and
-    leaves what its parent keeps untouched.
+    Random ones are disposed of when there are too many, as in `ScannedItems`. After a fork the
+    child starts empty and leaves what its parent keeps untouched.
     """
 
     def __init__(self, limit: int, dispose: Callable[[T], None]) -> None:
@@ -230,7 +238,9 @@ class IdleItems(Generic[T]):
             self._dispose(old)
 
     def _remove_some(self, key: Hashable) -> list[T]:
-        """Remove what waits under a random key other than the given one; if there is no other, its oldest."""
+        """Remove what waits under a random key other than the given one; if there is no other, its
+        oldest.
+        """
         victim = self._keys.choose(without=key)
         if victim is None:
             return [self._waiting[key].pop(0)]
@@ -242,7 +252,9 @@ class IdleItems(Generic[T]):
             self._pid, self._waiting, self._keys, self._count = os.getpid(), {}, _Keys(), 0
 
 
-_LOCK_OWNERS: weakref.WeakSet[RecentItems[Any] | ScannedItems[Any] | IdleItems[Any] | SplitCache] = weakref.WeakSet()
+_LOCK_OWNERS: weakref.WeakSet[
+    RecentItems[Any] | ScannedItems[Any] | IdleItems[Any] | SplitCache
+] = weakref.WeakSet()
 
 
 def _renew_locks() -> None:
@@ -268,7 +280,9 @@ _VIEW_BYTES = 128 << 10
 """Memory that an open index takes besides its mapped files."""
 _MIN_VIEWS = 256
 _MEMORY_SHARE = 64
-"""Footers take up to one part in so many of the machine's memory, opened splits as much, open indexes four times that."""
+"""Footers take up to this share of the machine's memory, opened splits as much, open indexes four
+times that.
+"""
 _MIN_MEMORY = 64 << 20
 _STALE_SECONDS = 60
 _KEEP_SHARE = 0.9
@@ -289,7 +303,9 @@ def memory_bound() -> int:
 
 @once
 def view_limit() -> int:
-    """Return how many indexes a process keeps open, by the system's limit on mappings and by its memory."""
+    """Return how many indexes a process keeps open, by the system's limit on mappings and by its
+    memory.
+    """
     try:
         most_maps = int(_MAX_MAPS.read_text())
     except (OSError, ValueError):
@@ -334,7 +350,9 @@ class CacheUsage(Struct, frozen=True):
 class SplitCache:
     """The disk cache. One per process is enough; it is safe for threads."""
 
-    def __init__(self, directory: Path, max_bytes: int, memory_bytes: int = SplitCacheSettings().memory_bytes) -> None:
+    def __init__(
+        self, directory: Path, max_bytes: int, memory_bytes: int = SplitCacheSettings().memory_bytes
+    ) -> None:
         self.directory = directory
         self.max_bytes = max_bytes
         self.hits = self.misses = 0
@@ -346,8 +364,12 @@ class SplitCache:
         self.opened: ScannedItems[object] = ScannedItems(memory_bound())
         """Opened splits by location, each with the parameters that it was opened with."""
         self.derived: dict[str, Any] = {}
-        """What other modules derive from the splits that this process has opened, by their own names."""
-        self.idle_views: IdleItems[DisposableView] = IdleItems(view_limit(), lambda view: view.dispose())
+        """What other modules derive from the splits that this process has opened, by their own
+        names.
+        """
+        self.idle_views: IdleItems[DisposableView] = IdleItems(
+            view_limit(), lambda view: view.dispose()
+        )
         self._home: tuple[int, Path, int, Path] | None = None
         """The process, its folder of views, the lock next to it, and the folder of entries."""
         self._unchecked_bytes = max_bytes
@@ -357,7 +379,9 @@ class SplitCache:
     @classmethod
     def of(cls, settings: SplitCacheSettings) -> SplitCache:
         """Return the cache of the settings; the same object for the same folder."""
-        return _cache_at(settings.directory, settings.max_bytes if settings.on_disk else 0, settings.memory_bytes)
+        return _cache_at(
+            settings.directory, settings.max_bytes if settings.on_disk else 0, settings.memory_bytes
+        )
 
     @classmethod
     def default(cls) -> SplitCache:
@@ -366,7 +390,9 @@ class SplitCache:
 
     @property
     def _folder(self) -> Path:
-        return self.directory if _is_marked(self.directory) or not self.directory.exists() else self.directory / _INNER
+        if _is_marked(self.directory) or not self.directory.exists():
+            return self.directory
+        return self.directory / _INNER
 
     @property
     def _root(self) -> Path:
@@ -439,7 +465,9 @@ class SplitCache:
         """Return the current content of the cache."""
         found = self._measure()
         splits = sum(not path.name.startswith("tail-") for _, _, path in found)
-        return CacheUsage(str(self.directory), sum(size for _, size, _ in found), splits, self.hits, self.misses)
+        return CacheUsage(
+            str(self.directory), sum(size for _, size, _ in found), splits, self.hits, self.misses
+        )
 
     def close_searchers(self) -> None:
         """Close opened indexes and decoded columns of this process. Files stay."""
@@ -468,7 +496,8 @@ class SplitCache:
     def _link_entry(self, entry: Path, names: Collection[str], folder: Path) -> bool:
         """Return whether a complete entry exists. An entry with missing files is removed."""
         try:
-            # All links come from one directory, held open: an entry that is replaced meanwhile cannot mix in.
+            # All links come from one open directory, so a concurrently replaced entry cannot mix
+            # in.
             directory = os.open(entry, os.O_RDONLY | os.O_DIRECTORY)
         except FileNotFoundError:
             return False
@@ -494,7 +523,8 @@ class SplitCache:
             try:
                 aside.rename(entry)
             except OSError as e:
-                # Another process was first: a folder with files in it cannot be replaced. It may have been evicted by now.
+                # Another process was first: a folder with files in it cannot be replaced. It may
+                # have been evicted by now.
                 if e.errno not in _NOT_EMPTY and not entry.exists():
                     raise
                 _remove(aside)
@@ -508,9 +538,9 @@ class SplitCache:
         with self._lock:
             if self._home is not None and self._home[0] == os.getpid() and self._home[1].exists():
                 return self._home[1]
-            if not _own(self.directory):
-                _own(self.directory / _INNER)
-            _own(self._root)
+            if not _claim_folder(self.directory):
+                _claim_folder(self.directory / _INNER)
+            _claim_folder(self._root)
             self._views.mkdir(exist_ok=True)
             self._sweep()
             home = self._views / uuid.uuid4().hex
@@ -537,8 +567,13 @@ class SplitCache:
         for entry in self._entries.glob("*") if self._entries.exists() else ():
             try:
                 is_folder = entry.is_dir()
-                size = sum(file.stat().st_blocks * 512 for file in (entry.iterdir() if is_folder else (entry,)))
-                found.append(((entry / _RANGES if is_folder else entry).stat().st_mtime, size, entry))
+                size = sum(
+                    file.stat().st_blocks * 512
+                    for file in (entry.iterdir() if is_folder else (entry,))
+                )
+                found.append(
+                    ((entry / _RANGES if is_folder else entry).stat().st_mtime, size, entry)
+                )
             except (FileNotFoundError, NotADirectoryError):
                 continue
         return found
@@ -598,7 +633,10 @@ def _leave(home: Path, lock: int, pid: int) -> None:
 
 @once
 def _cache_at(directory: str, max_bytes: int, memory_bytes: int) -> SplitCache:
-    place = Path(directory) if directory else Path(tempfile.gettempdir()) / f"indextables-{os.getuid()}"
+    if directory:
+        place = Path(directory)
+    else:
+        place = Path(tempfile.gettempdir()) / f"indextables-{os.getuid()}"
     return SplitCache(place, max_bytes, memory_bytes)
 
 
@@ -621,7 +659,7 @@ def _folder_errors(directory: Path) -> Iterator[None]:
         raise StorageError(message, hint=hint, path=str(directory)) from e
 
 
-def _own(directory: Path) -> bool:
+def _claim_folder(directory: Path) -> bool:
     """Create and mark a folder. Returns whether it has the mark; a foreign folder could change
     during use.
     """
@@ -629,7 +667,7 @@ def _own(directory: Path) -> bool:
         directory.mkdir(mode=0o700, parents=True)
         (directory / _MARKER).touch(mode=0o600)
     except FileExistsError:
-        # The link itself counts too: who may change it chooses the folder.
+        # The link itself counts too: its owner chooses the folder.
         if {directory.stat().st_uid, directory.lstat().st_uid} != {os.getuid()}:
             message = f"The cache folder {directory} belongs to another user."
             hint = "Set cache.directoryPath to a folder of your own."

@@ -48,7 +48,13 @@ class IndexDirectory:
     """None: all documents live."""
 
     def __init__(
-        self, source: SplitSource, tail: SplitFooter, mapping: DocMapping, cache: SplitCache, key: str, folder: Path
+        self,
+        source: SplitSource,
+        tail: SplitFooter,
+        mapping: DocMapping,
+        cache: SplitCache,
+        key: str,
+        folder: Path,
     ) -> None:
         self.folder = folder
         self.rows = tail.table.rows
@@ -66,7 +72,9 @@ class IndexDirectory:
         """
 
     @classmethod
-    def open(cls, source: SplitSource, tail: SplitFooter, mapping: DocMapping, cache: SplitCache) -> IndexDirectory:
+    def open(
+        cls, source: SplitSource, tail: SplitFooter, mapping: DocMapping, cache: SplitCache
+    ) -> IndexDirectory:
         """Open a view without the data of any field."""
         if not tail.table.components:
             raise InvalidInputError(f"The split {tail.path} has no indexed column.", path=tail.path)
@@ -77,8 +85,19 @@ class IndexDirectory:
                 idle._source, idle._tail = source, tail
                 return idle
             idle.dispose()
-        names = [META, _RANGES, *(tail.table.file_name(component) for component in tail.table.components)]
-        return cls(source, tail, mapping, cache, key, cache.link(key, names, lambda folder: _build(folder, tail)))
+        names = [
+            META,
+            _RANGES,
+            *(tail.table.file_name(component) for component in tail.table.components),
+        ]
+        return cls(
+            source,
+            tail,
+            mapping,
+            cache,
+            key,
+            cache.link(key, names, lambda folder: _build(folder, tail)),
+        )
 
     @staticmethod
     def term_count(tail: SplitFooter, cache: SplitCache, field: str, text: str) -> int | None:
@@ -91,7 +110,9 @@ class IndexDirectory:
         try:
             if not isinstance(idle, IndexDirectory) or idle.evicted:
                 return None
-            count = idle._ready.get(((field,), False, False)) or idle._ready.get(((field,), False, True))
+            count = idle._ready.get(((field,), False, False)) or idle._ready.get(
+                ((field,), False, True)
+            )
             if count is None:
                 return None
             cache.count(hits=count, misses=0)
@@ -112,8 +133,12 @@ class IndexDirectory:
         wanted = set(fields)
         known = {c.field for c in self._mapping.indexed}
         if not wanted <= known:
-            raise InvalidInputError(f"The split {self._tail.path} has no index field {sorted(wanted - known)}.")
-        numbers = [i for i, (c, r) in enumerate(self._ranges) if c.name in names and r.field in wanted]
+            raise InvalidInputError(
+                f"The split {self._tail.path} has no index field {sorted(wanted - known)}."
+            )
+        numbers = [
+            i for i, (c, r) in enumerate(self._ranges) if c.name in names and r.field in wanted
+        ]
         self._fetch(numbers)
         self._ready[asked] = len(numbers)
 
@@ -122,14 +147,16 @@ class IndexDirectory:
         """Tantivy's index with registered analyzers."""
         if self._index is None:
             with TantivyErrors(self._tail.path, "Opening"):
-                self._index = self._opened()
+                self._index = self._open_index()
         return self._index
 
-    def _opened(self) -> tantivy.Index:
+    def _open_index(self) -> tantivy.Index:
         index = open_folder(self.folder, self._mapping)
         documents = index.searcher().num_docs
         if documents != self.rows:
-            message = f"The index of {self._tail.path} has {documents} documents for {self.rows} rows."
+            message = (
+                f"The index of {self._tail.path} has {documents} documents for {self.rows} rows."
+            )
             raise BadFileError(message, path=self._tail.path)
         return index
 
@@ -159,7 +186,10 @@ class IndexDirectory:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -231,7 +261,12 @@ class MaskedIndex:
 
     @classmethod
     def open(
-        cls, source: SplitSource, tail: SplitFooter, mapping: DocMapping, cache: SplitCache, mask: RowMask
+        cls,
+        source: SplitSource,
+        tail: SplitFooter,
+        mapping: DocMapping,
+        cache: SplitCache,
+        mask: RowMask,
     ) -> MaskedIndex:
         """Open a view without the data of any field. A view of an earlier search is reused."""
         idle = cache.idle_views.take((tail.digest, mask.vector))
@@ -257,7 +292,9 @@ class MaskedIndex:
                 index = open_folder(self.folder, self._view._mapping)
                 documents = index.searcher().num_docs
             if documents != len(self.living):
-                message = f"The index of {path} has {documents} documents for {len(self.living)} rows."
+                message = (
+                    f"The index of {path} has {documents} documents for {len(self.living)} rows."
+                )
                 raise BadFileError(message, path=path)
             self._index = index
         return self._index
@@ -290,7 +327,7 @@ class MaskedIndex:
 
     def close(self) -> None:
         """Return the view to the cache for reuse."""
-        self._mask = None  # a number for each row: whoever takes the view has its own
+        self._mask = None  # a number for each row: the next user of the view computes its own
         self._cache.idle_views.give((self._view._key, self.vector), self)
 
     def dispose(self) -> None:
@@ -303,7 +340,10 @@ class MaskedIndex:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -341,14 +381,26 @@ class StoredSegment(Struct, frozen=True):
 
     def place(self, folder: Path, stem: str) -> None:
         """Write its verified composite files into a folder under another name."""
-        parts = [(component, wanted) for component in self.tail.table.components for wanted in component.ranges]
+        parts = [
+            (component, wanted)
+            for component in self.tail.table.components
+            for wanted in component.ranges
+        ]
         with ExitStack() as opened:
             files: dict[str, int] = {}
             for component in self.tail.table.components:
-                file = opened.enter_context((folder / f"{stem}.{component.name}").open("wb", buffering=0))
+                file = opened.enter_context(
+                    (folder / f"{stem}.{component.name}").open("wb", buffering=0)
+                )
                 files[component.name] = file.fileno()
-                write_at(file.fileno(), component.length - component.tail.length, self.tail.hot(component.tail))
+                write_at(
+                    file.fileno(),
+                    component.length - component.tail.length,
+                    self.tail.hot(component.tail),
+                )
             for batch in batches([wanted for _, wanted in parts]):
                 some = [parts[at] for at in batch]
-                for number, start, data in read_ranges(self.source, [wanted for _, wanted in some], self.tail.path):
+                for number, start, data in read_ranges(
+                    self.source, [wanted for _, wanted in some], self.tail.path
+                ):
                     write_at(files[some[number][0].name], start, data)

@@ -70,7 +70,13 @@ _EXACT_KINDS = ("i64", "u64", "f64", "bool", "text")
 _FEW_VALUES = 8
 """Up to this many values are looked up one by one; more are compared with all terms at once."""
 
-_ORDERS = {"=": operator.eq, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+_ORDERS = {
+    "=": operator.eq,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 _SECOND = 1_000_000_000
 """Nanoseconds per second, the unit of timestamp terms."""
 
@@ -114,7 +120,11 @@ class ForeignTerms:
             return all(self.decides(below) for below in bound.children)
         kind = self._asked_kind(bound)
         if kind == "date":  # values near to the one that they are compared with are looked at
-            return isinstance(bound, Comparison) and bound.column.name in self._columns.plain and _is_span(bound)
+            return (
+                isinstance(bound, Comparison)
+                and bound.column.name in self._columns.plain
+                and _is_span(bound)
+            )
         return kind is not None
 
     def rows_with(self, column: str, terms: Sequence[str]) -> Mask | None:
@@ -122,7 +132,11 @@ class ForeignTerms:
         answer.
         """
         entry = self._columns.fields.entries.get(column)
-        if entry is None or entry["type"] != "text" or any(len(term.encode()) > _SURE_BYTES for term in terms):
+        if (
+            entry is None
+            or entry["type"] != "text"
+            or any(len(term.encode()) > _SURE_BYTES for term in terms)
+        ):
             return None
         if (entry["options"].get("indexing") or {}).get("tokenizer") not in _SURE_TOKENIZERS:
             return None
@@ -143,12 +157,15 @@ class ForeignTerms:
         for terms, first, size in self._fields(field.name):
             distinct = terms.values(kind)
             rows, numbers = terms.all_rows()
-            place[_placed(rows, first, size)] = start + numbers
+            place[_place(rows, first, size)] = start + numbers
             values.append(distinct)
             start += len(distinct)
         if kind == "text" and (place < 0).any():
             return None  # null, or a value that is too long for a term
-        joined = pa.concat_arrays(values) if values else pa.nulls(0, field.type)
+        if values:
+            joined = pa.concat_arrays(values)
+        else:
+            joined = pa.nulls(0, field.type)
         return pc.cast(joined, field.type, safe=kind != "f64").take(pa.array(place, mask=place < 0))
 
     def _fields(self, column: str) -> Iterator[tuple[FieldTerms, int, int]]:
@@ -168,25 +185,32 @@ class ForeignTerms:
         for terms, first, size in self._fields(column):
             place = terms.place(term)
             if place is not None:
-                found[_placed(terms.rows(place), first, size)] = True
+                found[_place(terms.rows(place), first, size)] = True
         return found
 
     def _possible(self, bound: Predicate) -> Mask | None:
         if isinstance(bound, Or):
             known = [self._possible(below) for below in bound.children]
             masks = [mask for mask in known if mask is not None]
-            return _joined(np.logical_or, masks) if len(masks) == len(known) else None
+            if len(masks) == len(known):
+                return _join(np.logical_or, masks)
+            return None
         masks, spans = [], dict[str, TermSpan]()
         for part in bound.children if isinstance(bound, And) else (bound,):
             kind = self._asked_kind(part)
             span = _span(part, kind)
-            if span is not None:  # those of one column are one, so that only terms that are in all of them are read
+            if (
+                span is not None
+            ):  # those of one column are one, so that only terms that are in all of them are read
                 other = spans.get(span.column)
                 spans[span.column] = span if other is None else span.within(other)
                 continue
-            mask = self._possible(part) if isinstance(part, (And, Or)) else self._by_values(part, kind)
+            if isinstance(part, (And, Or)):
+                mask = self._possible(part)
+            else:
+                mask = self._by_values(part, kind)
             masks += [] if mask is None else [mask]
-        return _joined(np.logical_and, masks + [self._between(span) for span in spans.values()])
+        return _join(np.logical_and, masks + [self._between(span) for span in spans.values()])
 
     def _by_values(self, bound: Predicate, kind: str | None) -> Mask | None:
         if kind is None or not isinstance(bound, (Comparison, In)):
@@ -198,9 +222,9 @@ class ForeignTerms:
         found, kind = np.zeros(self.num_rows, np.bool_), self._columns.kinds[span.column]
         for terms, first, size in self._fields(span.column):
             _check_fit(terms.number_bounds(), kind, self._columns.columns[span.column].type)
-            found[_placed(terms.rows_between(span.low, span.high), first, size)] = True
+            found[_place(terms.rows_between(span.low, span.high), first, size)] = True
             for edge in span.edges if span.column in self._columns.plain else ():
-                rows = _placed(terms.rows_between(edge.low, edge.high), first, size)
+                rows = _place(terms.rows_between(edge.low, edge.high), first, size)
                 self._drop_outside(found, rows, span.column, edge)
         return found
 
@@ -210,7 +234,9 @@ class ForeignTerms:
         """
         rows = rows[found[rows]]
         if len(rows):
-            found[rows] = [v is not None and edge.holds(v, edge.moment) for v in self._values(rows, column)]
+            found[rows] = [
+                v is not None and edge.holds(v, edge.moment) for v in self._values(rows, column)
+            ]
 
     def _asked_kind(self, bound: Predicate) -> str | None:
         """Return the kind of the terms that answer a comparison, or None."""
@@ -222,7 +248,9 @@ class ForeignTerms:
         if field is None or field.type != bound.column.type:
             return None
         kind = self._columns.kinds[field.name]
-        return None if kind == "text" and not _is_sure(bound) else kind
+        if kind == "text" and not _is_sure(bound):
+            return None
+        return kind
 
     def _where_values(self, bound: Comparison | In, field: pa.Field, kind: str) -> Mask:
         sought = _sought(bound, kind)
@@ -237,18 +265,18 @@ class ForeignTerms:
             else:
                 values = pa.table({field.name: pc.cast(distinct, field.type, safe=kind != "f64")})
                 chosen = evaluate(bound, values).fill_null(False).to_numpy(zero_copy_only=False)
-            found[_placed(terms.rows_of(chosen), first, size)] = True
+            found[_place(terms.rows_of(chosen), first, size)] = True
         return found
 
 
-def _placed(rows: Rows, first: int, size: int) -> Rows:
+def _place(rows: Rows, first: int, size: int) -> Rows:
     """Convert the rows of a segment to rows of the split."""
     if len(rows) and int(rows.max()) >= size:
         raise UnknownFormError("Postings name a document that is not there.")
     return rows + first
 
 
-def _joined(how: np.ufunc, masks: Sequence[Mask]) -> Mask | None:
+def _join(how: np.ufunc, masks: Sequence[Mask]) -> Mask | None:
     """Combine masks, or return None for none."""
     if not masks:
         return None
@@ -306,16 +334,27 @@ def _check_fit(bounds: tuple[int, int] | None, kind: str | None, column: pa.Data
     if bounds is None or kind not in ("i64", "u64"):
         return
     signed = pa.types.is_signed_integer(column)
-    least, most = (-(1 << column.bit_width - 1), 1 << column.bit_width - 1) if signed else (0, 1 << column.bit_width)
+    least, most = (
+        (-(1 << column.bit_width - 1), 1 << column.bit_width - 1)
+        if signed
+        else (0, 1 << column.bit_width)
+    )
     if bounds[0] < term_number(least, kind) or bounds[1] >= term_number(most, kind):
         raise UnknownFormError("A term is no value of its column.")
 
 
 def _is_sure(bound: Comparison | In) -> bool:
     """Return whether a text is a term wherever it is a value. Long texts may have been left out."""
-    values = bound.literals if isinstance(bound, In) else (bound.literal,) if bound.operator == "=" else ()
+    if isinstance(bound, In):
+        values = bound.literals
+    elif bound.operator == "=":
+        values = (bound.literal,)
+    else:
+        values = ()
     texts = [value.value for value in values]
-    return bool(texts) and all(isinstance(text, str) and len(text.encode()) <= _SURE_BYTES for text in texts)
+    return bool(texts) and all(
+        isinstance(text, str) and len(text.encode()) <= _SURE_BYTES for text in texts
+    )
 
 
 def _sought(bound: Comparison | In, kind: str) -> list[bytes] | None:
@@ -323,7 +362,9 @@ def _sought(bound: Comparison | In, kind: str) -> list[bytes] | None:
     expected = {"i64": int, "u64": int, "text": str}.get(kind)
     if expected is None or (isinstance(bound, Comparison) and bound.operator != "="):
         return None
-    values = [literal.value for literal in (bound.literals if isinstance(bound, In) else (bound.literal,))]
+    values = [
+        literal.value for literal in (bound.literals if isinstance(bound, In) else (bound.literal,))
+    ]
     if len(values) > _FEW_VALUES or not all(type(value) is expected for value in values):
         return None
     return [term for value in values if (term := term_of(value, kind)) is not None]
@@ -334,7 +375,9 @@ def _possible_moments(bound: Comparison | In, seconds: pa.Array, kind: pa.DataTy
     terms = seconds.to_numpy() // _SECOND
     if not isinstance(bound, In):
         return np.ones(len(terms), np.bool_)
-    spans = [_seconds(literal.value, kind)[0] for literal in bound.literals if literal.value is not None]
+    spans = [
+        _seconds(literal.value, kind)[0] for literal in bound.literals if literal.value is not None
+    ]
     found: Mask = np.logical_or.reduce(
         [np.zeros(len(terms), np.bool_), *((terms >= a) & (terms < b) for a, b in spans)]
     )
@@ -365,7 +408,9 @@ class ForeignReader:
 
     indexed = False
 
-    def __init__(self, source: SplitSource, schema: pa.Schema, bundle: Bundle, meta: BundleMeta) -> None:
+    def __init__(
+        self, source: SplitSource, schema: pa.Schema, bundle: Bundle, meta: BundleMeta
+    ) -> None:
         self._source = source
         self._bundle = bundle
         self._files = ProvenFiles(source, bundle)
@@ -375,7 +420,9 @@ class ForeignReader:
         self.num_rows = sum(self._sizes)
         self.schema = self._table.schema
         self.incomplete: Mapping[str, IncompleteValues] = {}
-        self.terms = ForeignTerms(self._table, self._files, self._sizes, self._stems, self._stored_values)
+        self.terms = ForeignTerms(
+            self._table, self._files, self._sizes, self._stems, self._stored_values
+        )
         self._closing: Callable[[], object] = _nothing
         self._values: dict[str, pa.Array | None] = {}
         self._stores: dict[int, DocumentStore] = {}
@@ -388,13 +435,17 @@ class ForeignReader:
         try:
             meta = decode_meta(proven_meta(source, bundle))
             if any(segment.deletes is not None for segment in meta.segments):
-                raise UnsupportedError(f"The foreign split {source.path} holds deleted documents.", path=source.path)
+                raise UnsupportedError(
+                    f"The foreign split {source.path} holds deleted documents.", path=source.path
+                )
             return cls(source, schema, bundle, meta)
         except (
             *(OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError),
             msgspec.DecodeError,
         ) as e:
-            raise BadFileError(f"The foreign split {source.path} cannot be read: {e}.", path=source.path) from e
+            raise BadFileError(
+                f"The foreign split {source.path} cannot be read: {e}.", path=source.path
+            ) from e
 
     @cached_property
     def _folder(self) -> Path:
@@ -404,7 +455,9 @@ class ForeignReader:
             unbundle(self._source, self._bundle, folder)
         except (OSError, ValueError, LookupError, TypeError) as e:
             shutil.rmtree(folder, ignore_errors=True)
-            raise BadFileError(f"The foreign split {self.path} cannot be read: {e}.", path=self.path) from e
+            raise BadFileError(
+                f"The foreign split {self.path} cannot be read: {e}.", path=self.path
+            ) from e
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -431,13 +484,17 @@ class ForeignReader:
         """How the other engine indexed the columns, as our mapping."""
         return self._table.mapping
 
-    def read_rows(self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
+    def read_rows(
+        self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None
+    ) -> pa.Table:
         """Read rows by number, by mask, or all."""
         fields = self._columns(columns)
         if not fields:
             return pa.table({"": pa.nulls(len(self._numbers(rows)))}).select([])
         batches = [self._batch(part, fields) for part in _parts(self._numbers(rows))]
-        return pa.Table.from_batches(batches, self._table.part([field.name for field in fields]).schema)
+        return pa.Table.from_batches(
+            batches, self._table.part([field.name for field in fields]).schema
+        )
 
     def iter_rows(
         self,
@@ -469,11 +526,17 @@ class ForeignReader:
         """Return None: bounds of row ranges are not known."""
         return None
 
-    def open_index(self, fields: Iterable[str], *, positions: bool = False, norms: bool = False) -> SearcherView:
+    def open_index(
+        self, fields: Iterable[str], *, positions: bool = False, norms: bool = False
+    ) -> SearcherView:
         """Raise an error: the term dictionary has another format."""
         wanted = {"fields": sorted(fields), "positions": positions, "norms": norms}
-        message = f"The split {self.path} was written by another engine; its index cannot be searched."
-        raise UnsupportedError(message, hint="Scan its rows, or MERGE SPLITS to rewrite it.", path=self.path, **wanted)
+        message = (
+            f"The split {self.path} was written by another engine; its index cannot be searched."
+        )
+        raise UnsupportedError(
+            message, hint="Scan its rows, or MERGE SPLITS to rewrite it.", path=self.path, **wanted
+        )
 
     def check_files(self) -> None:
         """Verify every file of the bundle by its checksum."""
@@ -492,7 +555,9 @@ class ForeignReader:
             index.config_reader("manual")
             searcher = index.searcher()
         if searcher.num_docs != self.num_rows:
-            raise BadFileError(f"The split {self.path} has {searcher.num_docs} documents, not {self.num_rows}.")
+            raise BadFileError(
+                f"The split {self.path} has {searcher.num_docs} documents, not {self.num_rows}."
+            )
         return searcher
 
     def _batch(self, rows: Rows, fields: Sequence[pa.Field]) -> pa.RecordBatch:
@@ -526,7 +591,9 @@ class ForeignReader:
             except (UnknownFormError, pa.ArrowException):
                 self._values[field.name] = None
         values = self._values[field.name]
-        return None if values is None else values.take(pa.array(rows))
+        if values is None:
+            return None
+        return values.take(pa.array(rows))
 
     def _from_documents(self, rows: Rows, part: TablePart) -> pa.RecordBatch:
         """Return columns from the stored documents."""
@@ -551,10 +618,14 @@ class ForeignReader:
         for segment, size in enumerate(self._sizes):
             last = bisect_left(sought, first + size, done)
             if last > done:
-                self._store(segment).read([number - first for number in sought[done:last]], form, columns, done)
+                self._store(segment).read(
+                    [number - first for number in sought[done:last]], form, columns, done
+                )
             done, first = last, first + size
         columns.pop()
-        return columns if order is None else [_ordered(column, order) for column in columns]
+        if order is None:
+            return columns
+        return [_reorder(column, order) for column in columns]
 
     def _from_tantivy(self, rows: Rows, fields: Sequence[pa.Field]) -> dict[str, pa.Array]:
         """Return columns through tantivy, from documents or fast fields. Supports every kind, and
@@ -563,14 +634,22 @@ class ForeignReader:
         starts = np.cumsum([0, *self._sizes])
         searcher, fields_of = self._searcher, self._table.fields
         segments = np.searchsorted(starts, rows, side="right") - 1
-        places = [tantivy.DocAddress(int(s), int(row - starts[s])) for row, s in zip(rows, segments, strict=True)]
+        places = [
+            tantivy.DocAddress(int(s), int(row - starts[s]))
+            for row, s in zip(rows, segments, strict=True)
+        ]
         stored = [f for f in fields if fields_of.option(f.name, "stored")]
         values: dict[str, list[Any]] = {}
         with TantivyErrors(self.path, "Reading documents"):
-            documents = [searcher.doc(place).to_dict() for place in places] if stored else []
+            if stored:
+                documents = [searcher.doc(place).to_dict() for place in places]
+            else:
+                documents = []
             for field in fields:
                 if field in stored:
-                    values[field.name] = [_first(document.get(field.name)) for document in documents]
+                    values[field.name] = [
+                        _first(document.get(field.name)) for document in documents
+                    ]
                 else:
                     values[field.name] = searcher.fast_field_values(field.name, places)
                 if fields_of.entries[field.name]["type"] == ADDRESS:
@@ -580,7 +659,9 @@ class ForeignReader:
     def _store(self, segment: int) -> DocumentStore:
         """Return the document store of a segment."""
         if segment not in self._stores:
-            self._stores[segment] = DocumentStore(self._files.proven(f"{self._stems[segment]}.store"))
+            self._stores[segment] = DocumentStore(
+                self._files.proven(f"{self._stems[segment]}.store")
+            )
         return self._stores[segment]
 
     def _columns(self, columns: Sequence[str] | None) -> list[pa.Field]:
@@ -589,7 +670,9 @@ class ForeignReader:
         unknown = [name for name in names if name not in known]
         if unknown:
             message = f"The split {self.path} has no column {', '.join(map(repr, unknown))}."
-            raise InvalidInputError(message, hint=f"Its columns: {', '.join(known)}.", columns=unknown)
+            raise InvalidInputError(
+                message, hint=f"Its columns: {', '.join(known)}.", columns=unknown
+            )
         for name in names:
             if name not in self._table.readable:
                 message = f"The split {self.path} does not store column {name!r}; its values cannot be read back."
@@ -597,7 +680,10 @@ class ForeignReader:
         return [known[name] for name in names]
 
     def _numbers(self, rows: Rows | Mask | None) -> Rows:
-        found = np.arange(self.num_rows) if rows is None else np.asarray(rows)
+        if rows is None:
+            found = np.arange(self.num_rows)
+        else:
+            found = np.asarray(rows)
         if found.dtype == np.bool_:
             found = np.flatnonzero(found)
         numbers: Rows = found.astype(np.int64)
@@ -610,7 +696,7 @@ def _nothing() -> None:
     """Do nothing, for readers that have not unpacked files."""
 
 
-def _ordered(values: Sequence[Any], order: Sequence[int]) -> list[Any]:
+def _reorder(values: Sequence[Any], order: Sequence[int]) -> list[Any]:
     """Return values at the positions that `order` lists."""
     found: list[Any] = [None] * len(values)
     for place, value in zip(order, values, strict=True):
@@ -624,4 +710,6 @@ def _parts(rows: Rows) -> Iterator[Rows]:
 
 
 def _first(values: list[Any] | None) -> Any:
-    return values[0] if values else None
+    if values:
+        return values[0]
+    return None

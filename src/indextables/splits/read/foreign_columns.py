@@ -45,8 +45,17 @@ def to_array(values: Sequence[Any], field: pa.Field, path: str) -> pa.Array:
     """Convert a column of document values to the column's type."""
     try:
         return pa.array([_convert(v, field.type, nested=False) for v in values], field.type)
-    except (pa.ArrowException, ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as e:
-        message = f"Column {field.name!r} of the split {path} does not fit the table's {field.type}: {e}."
+    except (
+        pa.ArrowException,
+        ValueError,
+        TypeError,
+        LookupError,
+        AttributeError,
+        ArithmeticError,
+    ) as e:
+        message = (
+            f"Column {field.name!r} of the split {path} does not fit the table's {field.type}: {e}."
+        )
         raise BadFileError(message, path=path, column=field.name) from e
 
 
@@ -58,8 +67,13 @@ def plain_address(value: Any) -> Any:
         address = ipaddress.ip_address(value)
     except ValueError:
         return value
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return value if mapped is None else str(mapped)
+    if isinstance(address, ipaddress.IPv6Address):
+        mapped = address.ipv4_mapped
+    else:
+        mapped = None
+    if mapped is None:
+        return value
+    return str(mapped)
 
 
 def _convert(value: Any, kind: pa.DataType, *, nested: bool) -> Any:
@@ -68,7 +82,9 @@ def _convert(value: Any, kind: pa.DataType, *, nested: bool) -> Any:
     if pa.types.is_nested(kind):
         return _convert_nested(value, kind)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return value if isinstance(value, str) else json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))
+        if isinstance(value, str):
+            return value
+        return json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))
     if pa.types.is_timestamp(kind):
         return _moment(value, kind, nested)
     if pa.types.is_date(kind):
@@ -77,7 +93,9 @@ def _convert(value: Any, kind: pa.DataType, *, nested: bool) -> Any:
     if pa.types.is_decimal(kind):
         return Decimal(str(value)).quantize(Decimal(1).scaleb(-kind.scale))
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        return base64.b64decode(value, validate=True) if isinstance(value, str) else bytes(value)
+        if isinstance(value, str):
+            return base64.b64decode(value, validate=True)
+        return bytes(value)
     if pa.types.is_floating(kind):
         return float(value)
     return value
@@ -89,7 +107,10 @@ def _convert_nested(value: Any, kind: pa.DataType) -> Any:
         return {f.name: _convert(value.get(f.name), f.type, nested=True) for f in fields}
     if pa.types.is_map(kind):
         return [
-            (_convert(_key(k, kind.key_type), kind.key_type, nested=True), _convert(v, kind.item_type, nested=True))
+            (
+                _convert(_key(k, kind.key_type), kind.key_type, nested=True),
+                _convert(v, kind.item_type, nested=True),
+            )
             for k, v in value.items()
         ]
     items = value[_ARRAY_KEY] if isinstance(value, dict) else value
@@ -100,7 +121,9 @@ def _key(text: str, kind: pa.DataType) -> Any:
     """Return a map's key, which is text in JSON."""
     if pa.types.is_integer(kind):
         return int(text)
-    return text == "true" if pa.types.is_boolean(kind) else text
+    if pa.types.is_boolean(kind):
+        return text == "true"
+    return text
 
 
 def _moment(value: Any, kind: pa.DataType | None, nested: bool) -> datetime.datetime:
@@ -112,7 +135,9 @@ def _moment(value: Any, kind: pa.DataType | None, nested: bool) -> datetime.date
     if isinstance(value, str):
         value = datetime.datetime.fromisoformat(value)
     moment: datetime.datetime = value if value.tzinfo else value.replace(tzinfo=datetime.UTC)
-    return moment if kind is None or kind.tz else moment.astimezone(datetime.UTC).replace(tzinfo=None)
+    if kind is None or kind.tz:
+        return moment
+    return moment.astimezone(datetime.UTC).replace(tzinfo=None)
 
 
 def _plain(value: Any) -> Any:
@@ -154,7 +179,9 @@ def plain_form(kind: pa.DataType, stored: str) -> PlainForm:
             return PlainForm(lambda nanoseconds: nanoseconds // 1000, True)
         if pa.types.is_date32(kind):
             return PlainForm(lambda nanoseconds: nanoseconds // _DAY_NANOSECONDS, True)
-        return PlainForm(lambda nanoseconds: _EPOCH + datetime.timedelta(microseconds=nanoseconds // 1000), False)
+        return PlainForm(
+            lambda nanoseconds: _EPOCH + datetime.timedelta(microseconds=nanoseconds // 1000), False
+        )
     return PlainForm(None, any(check(kind) for check in _PLAIN_CHECKS))
 
 
@@ -166,7 +193,9 @@ def _to_float(word: float) -> float:
     if word < 0:
         return -word
     (number,) = _WORD.unpack(_FLOAT.pack(word))
-    value: float = _FLOAT.unpack(_WORD.pack(number ^ (_SIGN if number & _SIGN else 2 * _SIGN - 1)))[0]
+    value: float = _FLOAT.unpack(_WORD.pack(number ^ (_SIGN if number & _SIGN else 2 * _SIGN - 1)))[
+        0
+    ]
     return value
 
 
@@ -177,7 +206,8 @@ _TEXT, _U64, _I64, _DATE, _F64, _BOOL = 0, 1, 2, 5, 6, 9
 _HEAD_BYTES = 5
 _KNOWN_VALUES = 10_000
 _FIXED = {
-    code: struct.Struct(form) for code, form in ((_U64, "<Q"), (_I64, "<q"), (_DATE, "<q"), (_F64, "<d"), (_BOOL, "<?"))
+    code: struct.Struct(form)
+    for code, form in ((_U64, "<Q"), (_I64, "<q"), (_DATE, "<q"), (_F64, "<d"), (_BOOL, "<?"))
 }
 """Kinds of values with a fixed length."""
 
@@ -188,7 +218,9 @@ class DocumentStore:
     def __init__(self, data: Data) -> None:
         stop = len(data) - footer_length(data, ".store")
         try:
-            version, index, self._codec = _STORE_FOOTER.unpack(data[stop - _STORE_FOOTER.size : stop])
+            version, index, self._codec = _STORE_FOOTER.unpack(
+                data[stop - _STORE_FOOTER.size : stop]
+            )
             if version != _STORE_VERSION or self._codec not in (_PLAIN, _LZ4, _ZSTD):
                 raise ValueError(f"version {version}, compression {self._codec}")
             self._blocks = list(_checkpoints(bytes(data[index : stop - _STORE_FOOTER.size])))
@@ -197,7 +229,9 @@ class DocumentStore:
         self._data = data
         self._starts = [block[0] for block in self._blocks]
 
-    def read(self, numbers: Sequence[int], form: DocumentForm, columns: Sequence[list[Any]], row: int) -> None:
+    def read(
+        self, numbers: Sequence[int], form: DocumentForm, columns: Sequence[list[Any]], row: int
+    ) -> None:
         """Read documents, by ascending number, into columns starting at a row."""
         done = 0
         try:
@@ -206,9 +240,21 @@ class DocumentStore:
                 if numbers[done] < first:
                     raise IndexError("a document before the first block")
                 last = bisect_left(numbers, first + len(offsets), done + 1)
-                form.read(texts, [offsets[number - first] for number in numbers[done:last]], columns, row + done)
+                form.read(
+                    texts,
+                    [offsets[number - first] for number in numbers[done:last]],
+                    columns,
+                    row + done,
+                )
                 done = last
-        except (struct.error, IndexError, ValueError, TypeError, zstd.ZstdError, pa.ArrowException) as e:
+        except (
+            struct.error,
+            IndexError,
+            ValueError,
+            TypeError,
+            zstd.ZstdError,
+            pa.ArrowException,
+        ) as e:
             raise UnknownFormError(f"A document cannot be read: {e}.") from e
 
     def _block(self, number: int) -> tuple[bytes, list[int], int]:
@@ -220,7 +266,8 @@ class DocumentStore:
         if self._codec != _PLAIN:
             (size,) = struct.unpack("<I", data[:4])
             packed = data[4:]
-            # What a block may unpack to is bounded: a size that lies does not take the machine's memory.
+            # What a block may unpack to is bounded: a size that lies does not take the machine's
+            # memory.
             if size > 1 << 30:
                 raise ValueError("a block claims more than a gigabyte")
             if self._codec == _ZSTD:
@@ -277,11 +324,15 @@ class DocumentForm:
         """Return empty columns for a number of rows, plus one list for skipped values."""
         return [[None] * rows for _ in range(len(self._places) + 1)]
 
-    def read(self, data: bytes, starts: Sequence[int], columns: Sequence[list[Any]], row: int) -> None:
+    def read(
+        self, data: bytes, starts: Sequence[int], columns: Sequence[list[Any]], row: int
+    ) -> None:
         """Read the documents at some offsets of a block into columns, starting at a row."""
         values = self._values
         for row, start in enumerate(starts, row):  # noqa: B020 - from that row on
-            count, at = (data[start] - 128, start + 1) if data[start] >= 128 else stop_number(data, start)
+            count, at = (
+                (data[start] - 128, start + 1) if data[start] >= 128 else stop_number(data, start)
+            )
             for _ in range(count):
                 head = data[at : at + _HEAD_BYTES]
                 at += _HEAD_BYTES
@@ -291,11 +342,15 @@ class DocumentForm:
                     unpack, length, place, change = self._value(head)
                 column = columns[place]
                 if unpack is None:
-                    length, at = (data[at] - 128, at + 1) if data[at] >= 128 else stop_number(data, at)
+                    length, at = (
+                        (data[at] - 128, at + 1) if data[at] >= 128 else stop_number(data, at)
+                    )
                     if column[row] is None:
                         column[row] = data[at : at + length].decode()
                 elif column[row] is None:
-                    column[row] = unpack(data, at)[0] if change is None else change(unpack(data, at)[0])
+                    column[row] = (
+                        unpack(data, at)[0] if change is None else change(unpack(data, at)[0])
+                    )
                 at += length
             if at > len(data):
                 raise ValueError("a value ends behind its block")
@@ -309,7 +364,11 @@ class DocumentForm:
             raise ValueError(f"a value of kind {code}")
         if code == _F64:
             change = _after_float(change)
-        known = (None, 0, place, change) if form is None else (form.unpack_from, form.size, place, change)
+        known = (
+            (None, 0, place, change)
+            if form is None
+            else (form.unpack_from, form.size, place, change)
+        )
         if len(self._values) < _KNOWN_VALUES:
             self._values[head] = known
         return known
@@ -319,7 +378,9 @@ _VALUE_HEAD = struct.Struct("<IB")
 
 
 def _after_float(change: Change | None) -> Change:
-    return _to_float if change is None else lambda number: change(_to_float(number))
+    if change is None:
+        return _to_float
+    return lambda number: change(_to_float(number))
 
 
 ADDRESS = "ip_addr"
@@ -363,7 +424,9 @@ class BundleFields:
     """The fields of a bundle by number."""
 
     def __init__(self, entries: Sequence[dict[str, Any]]) -> None:
-        self.entries: Mapping[str, dict[str, Any]] = {str(entry["name"]): entry for entry in entries}
+        self.entries: Mapping[str, dict[str, Any]] = {
+            str(entry["name"]): entry for entry in entries
+        }
         self.numbers = {name: number for number, name in enumerate(self.entries)}
         self.records = [_record(entry) for entry in self.entries.values()]
         self._tables: list[ForeignColumns] = []
@@ -402,11 +465,17 @@ class ForeignColumns:
         self.table = table
         self.fields = fields
         has_all = fields.entries.keys() >= set(table.names)
-        self.schema = table if has_all else pa.schema([f for f in table if f.name in fields.entries])
+        self.schema = (
+            table if has_all else pa.schema([f for f in table if f.name in fields.entries])
+        )
         self.columns: Mapping[str, pa.Field] = {field.name: field for field in self.schema}
         self.kinds = {name: self._term_kind(field) for name, field in self.columns.items()}
         """Kind of each column's terms, for columns whose terms are whole values."""
-        self.plain = {name: self._plain_form(field) for name, field in self.columns.items() if self._is_plain(name)}
+        self.plain = {
+            name: self._plain_form(field)
+            for name, field in self.columns.items()
+            if self._is_plain(name)
+        }
         """Columns that are read from documents without tantivy, with their conversions."""
         self.readable = frozenset(name for name in self.columns if self._is_readable(name))
         """Columns whose values can be read."""
@@ -416,7 +485,9 @@ class ForeignColumns:
     def mapping(self) -> DocMapping:
         """How the other engine indexed the columns, as our mapping."""
         entries = self.fields.entries
-        return DocMapping(tuple(_column(f, number, entries[f.name]) for number, f in enumerate(self.schema)))
+        return DocMapping(
+            tuple(_column(f, number, entries[f.name]) for number, f in enumerate(self.schema))
+        )
 
     def part(self, names: Sequence[str]) -> TablePart:
         """Return a selection of columns."""
@@ -433,16 +504,26 @@ class ForeignColumns:
         kind, options = str(entry["type"]), entry.get("options", {})
         if kind == "text":
             whole = (options.get("indexing") or {}).get("tokenizer") == "raw"
-            return kind if whole and pa.types.is_string(field.type) else None
-        fits = {"i64": pa.types.is_signed_integer, "u64": pa.types.is_integer, "f64": pa.types.is_floating}
+            if whole and pa.types.is_string(field.type):
+                return kind
+            return None
+        fits = {
+            "i64": pa.types.is_signed_integer,
+            "u64": pa.types.is_integer,
+            "f64": pa.types.is_floating,
+        }
         fits |= {"bool": pa.types.is_boolean, "date": _is_moment}
-        return kind if options.get("indexed") and kind in fits and fits[kind](field.type) else None
+        if options.get("indexed") and kind in fits and fits[kind](field.type):
+            return kind
+        return None
 
     def _plain_form(self, field: pa.Field) -> PlainForm:
         return plain_form(field.type, str(self.fields.entries[field.name]["type"]))
 
     def _is_plain(self, name: str) -> bool:
-        return self.fields.entries[name]["type"] in _PLAIN_TYPES and self.fields.option(name, "stored")
+        return self.fields.entries[name]["type"] in _PLAIN_TYPES and self.fields.option(
+            name, "stored"
+        )
 
     def _is_readable(self, name: str) -> bool:
         fast = self.fields.entries[name]["type"] in _FAST_TYPES and self.fields.option(name, "fast")
@@ -463,7 +544,10 @@ class TablePart:
 
     def batch(self, columns: Sequence[list[Any]], path: str) -> pa.RecordBatch:
         """Return columns of documents in the types of the table."""
-        arrays = [_column_array(*column, path) for column in zip(columns, self.schema, self._forms, strict=True)]
+        arrays = [
+            _column_array(*column, path)
+            for column in zip(columns, self.schema, self._forms, strict=True)
+        ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
@@ -479,7 +563,9 @@ def _column_array(values: Sequence[Any], field: pa.Field, form: PlainForm, path:
 def _record(entry: dict[str, Any]) -> str:
     """Return what the postings of a field record in addition to documents."""
     indexing = entry.get("options", {}).get("indexing")
-    return str(indexing.get("record", "basic")) if isinstance(indexing, dict) else "basic"
+    if isinstance(indexing, dict):
+        return str(indexing.get("record", "basic"))
+    return "basic"
 
 
 def _is_moment(kind: pa.DataType) -> bool:
@@ -498,7 +584,9 @@ def _column(field: pa.Field, number: int, entry: dict[str, Any]) -> ColumnMappin
     if entry["type"] == ADDRESS and options.get("indexed"):
         return ColumnMapping(field.name, name, "ip")
     if entry["type"] == "json_object" and indexing:
-        return ColumnMapping(field.name, name, "json", "default", indexing.get("record", "position"))
+        return ColumnMapping(
+            field.name, name, "json", "default", indexing.get("record", "position")
+        )
     if entry["type"] != "text" or not indexing or is_nested(field.type):
         return ColumnMapping(field.name, name, "none")
     if tokenizer in WHOLE_TOKENIZERS:

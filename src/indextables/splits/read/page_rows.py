@@ -30,7 +30,13 @@ from indextables.errors import BadFileError
 from indextables.model.column_ranges import ColumnRange
 from indextables.model.predicate.tree import Column
 from indextables.splits.format.footer import SplitFooter
-from indextables.splits.format.pages import ColumnPages, PageBounds, PageColumn, PageTable, page_bounds
+from indextables.splits.format.pages import (
+    ColumnPages,
+    PageBounds,
+    PageColumn,
+    PageTable,
+    page_bounds,
+)
 from indextables.splits.format.parquet import PAGE_ROWS, open_parquet
 from indextables.splits.format.source import SplitSource
 from indextables.splits.read.cache import SplitCache
@@ -81,26 +87,45 @@ class PageRows:
 
     def plan(self, numbers: Rows, names: Sequence[str]) -> dict[str, PickedPages]:
         """Return the pages to read per column. Empty if reading whole row groups is as good."""
-        picked = {name: self._picked(numbers, name) for name in names if self._column(name) is not None}
+        picked = {
+            name: self._pick(numbers, name) for name in names if self._column(name) is not None
+        }
         touched = sum(len(p.pages) for p in picked.values())
-        return picked if touched * _DENSE <= sum(map(_pages_of_groups, picked.values())) else {}
+        if touched * _DENSE <= sum(map(_pages_of_groups, picked.values())):
+            return picked
+        return {}
 
     def read(self, picked: Sequence[PickedPages]) -> dict[str, pa.Array | pa.ChunkedArray]:
         """Read the rows of a plan column by column."""
-        decoded = {p.name: self._held(p) for p in picked}
-        missing = [(p, pages) for p in picked if (pages := [n for n in p.pages if n not in decoded[p.name]])]
+        decoded = {p.name: self._find_cached(p) for p in picked}
+        missing = [
+            (p, pages)
+            for p in picked
+            if (pages := [n for n in p.pages if n not in decoded[p.name]])
+        ]
         if missing and not self._source.remote:
             for p, pages in missing:
                 if self._kept_whole(p, pages):
-                    decoded[p.name] = self._held(p)
-            missing = [(p, left) for p, pages in missing if (left := [n for n in pages if n not in decoded[p.name]])]
+                    decoded[p.name] = self._find_cached(p)
+            missing = [
+                (p, left)
+                for p, pages in missing
+                if (left := [n for n in pages if n not in decoded[p.name]])
+            ]
         if missing:
-            data = self._proven(sorted({number for p, pages in missing for number in _numbers(p.column, pages)}))
+            data = self._proven(
+                sorted({number for p, pages in missing for number in _numbers(p.column, pages)})
+            )
             for p, pages in missing:
-                for page, values in zip(pages, self._decoded(p, pages, data), strict=True):
+                for page, values in zip(pages, self._decode(p, pages, data), strict=True):
                     decoded[p.name][page] = values
-                    self._cache.pages.put((self._content, p.name, page, "page"), values, values.nbytes)
-        return {p.name: _rows(p, [decoded[p.name][n] for n in p.pages], self._type(p.name)) for p in picked}
+                    self._cache.pages.put(
+                        (self._content, p.name, page, "page"), values, values.nbytes
+                    )
+        return {
+            p.name: _rows(p, [decoded[p.name][n] for n in p.pages], self._type(p.name))
+            for p in picked
+        }
 
     def _kept_whole(self, p: PickedPages, pages: Sequence[int]) -> bool:
         """Decode and cache whole row groups of a numeric or time column that is read repeatedly.
@@ -110,7 +135,11 @@ class PageRows:
         if not pa.types.is_primitive(self._type(p.name)):
             return False
         groups = {p.column.group_list[page] for page in pages}
-        again = [group for group in groups if self._cache.pages.get((self._content, group, p.name, "asked"))]
+        again = [
+            group
+            for group in groups
+            if self._cache.pages.get((self._content, group, p.name, "asked"))
+        ]
         for group in groups.difference(again):
             self._cache.pages.put((self._content, group, p.name, "asked"), True, _MARK_BYTES)
         if again:
@@ -127,7 +156,7 @@ class PageRows:
     def _type(self, name: str) -> pa.DataType:
         return self._tail.schema.field(name).type
 
-    def _picked(self, numbers: Rows, name: str) -> PickedPages:
+    def _pick(self, numbers: Rows, name: str) -> PickedPages:
         column = self._table.column(self._tail.leaves[name].start)
         if len(numbers) <= FEW_ROWS:
             rows, starts = numbers.tolist(), column.start_list
@@ -137,9 +166,15 @@ class PageRows:
             return PickedPages(name, column, few, [few.index(page) for page in at], within)
         page = np.searchsorted(column.starts, numbers, side="right") - 1
         pages = np.flatnonzero(np.bincount(page, minlength=len(column.pages)))
-        return PickedPages(name, column, pages.tolist(), np.searchsorted(pages, page), numbers - column.starts[page])
+        return PickedPages(
+            name,
+            column,
+            pages.tolist(),
+            np.searchsorted(pages, page),
+            numbers - column.starts[page],
+        )
 
-    def _held(self, p: PickedPages) -> dict[int, pa.Array]:
+    def _find_cached(self, p: PickedPages) -> dict[int, pa.Array]:
         """Return the cached pages, as single pages or as parts of their row groups."""
         held: dict[int, pa.Array] = {}
         cache, starts, groups = self._cache.pages, p.column.start_list, p.column.group_list
@@ -147,8 +182,14 @@ class PageRows:
             if (whole := cache.get((self._content, groups[page], p.name))) is not None:
                 start = starts[page] - int(self._tail.group_starts[groups[page]])
                 part = whole.slice(start, starts[page + 1] - starts[page])
-                values = part.chunk(0) if part.num_chunks == 1 else pa.concat_arrays(part.chunks)
-                values = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+                if part.num_chunks == 1:
+                    values = part.chunk(0)
+                else:
+                    values = pa.concat_arrays(part.chunks)
+                if pa.types.is_dictionary(values.type):
+                    values = values.dictionary_decode()
+                else:
+                    values = values
             else:
                 values = cache.get((self._content, p.name, page, "page"))
             if values is not None:
@@ -164,7 +205,9 @@ class PageRows:
             else:
                 runs.append([number])
         starts, lengths = self._table.starts, self._table.lengths
-        parts = self._source.read_many([(int(starts[r[0]]), int(lengths[r[0] : r[-1] + 1].sum())) for r in runs])
+        parts = self._source.read_many(
+            [(int(starts[r[0]]), int(lengths[r[0] : r[-1] + 1].sum())) for r in runs]
+        )
         data = {}
         for run, part in zip(runs, parts, strict=True):
             at = 0
@@ -172,15 +215,17 @@ class PageRows:
                 length = int(lengths[number])
                 page = data[number] = part[at : at + length]
                 if zlib.crc32(page) != int(self._table.checksums[number]):
-                    raise self._damaged(int(starts[number]), length)
+                    raise self._damage_error(int(starts[number]), length)
                 at += length
         return data
 
-    def _damaged(self, start: int, length: int) -> BadFileError:
+    def _damage_error(self, start: int, length: int) -> BadFileError:
         message = f"Bytes {start} to {start + length} of the split {self._tail.path} are damaged: the checksum differs."
         return BadFileError(message, path=self._tail.path, start=start, length=length)
 
-    def _decoded(self, p: PickedPages, pages: Sequence[int], data: dict[int, bytes]) -> list[pa.Array]:
+    def _decode(
+        self, p: PickedPages, pages: Sequence[int], data: dict[int, bytes]
+    ) -> list[pa.Array]:
         """Return the values of each page."""
         starts, groups = p.column.start_list, p.column.group_list
         rows = [starts[page + 1] - starts[page] for page in pages]
@@ -198,13 +243,18 @@ class PageRows:
             values = reader.read_all(use_threads=False).column(0)
         except (pa.ArrowException, OSError, ValueError) as e:
             raise BadFileError(
-                f"The rows of the split {self._tail.path} cannot be decoded: {e}.", path=self._tail.path
+                f"The rows of the split {self._tail.path} cannot be decoded: {e}.",
+                path=self._tail.path,
             ) from e
         if len(values) != sum(rows):
             raise BadFileError(
-                f"Pages of the split {self._tail.path} hold other rows than they say.", path=self._tail.path
+                f"Pages of the split {self._tail.path} hold other rows than they say.",
+                path=self._tail.path,
             )
-        values = values if values.type == self._type(p.name) else values.cast(self._type(p.name))
+        if values.type == self._type(p.name):
+            values = values
+        else:
+            values = values.cast(self._type(p.name))
         if len(pages) == 1 and values.num_chunks == 1:
             return [values.chunk(0)]
         # Copies, each with memory of its own.
@@ -226,7 +276,9 @@ def _numbers(column: ColumnPages, pages: Sequence[int]) -> list[int]:
     return [*column.pages[list(pages)].tolist(), *dictionaries[dictionaries >= 0].tolist()]
 
 
-def _rows(p: PickedPages, pages: Sequence[pa.Array], kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
+def _rows(
+    p: PickedPages, pages: Sequence[pa.Array], kind: pa.DataType
+) -> pa.Array | pa.ChunkedArray:
     """Return the values of the rows in order."""
     if not len(p.within):
         return pa.array([], kind)
@@ -234,7 +286,9 @@ def _rows(p: PickedPages, pages: Sequence[pa.Array], kind: pa.DataType) -> pa.Ar
         places = zip(p.page_of, p.within, strict=True)
         return pa.concat_arrays([pages[page].slice(place, 1) for page, place in places])
     offsets = np.concatenate([[0], np.cumsum([len(page) for page in pages])])
-    return pa.chunked_array(pages, kind).take(pa.array(offsets[p.page_of] + p.within)).combine_chunks()
+    return (
+        pa.chunked_array(pages, kind).take(pa.array(offsets[p.page_of] + p.within)).combine_chunks()
+    )
 
 
 class RowBounds:
@@ -254,23 +308,34 @@ class RowBounds:
 
     def _range(self, column: Column) -> ColumnRange:
         places = self._tail.leaves.get(column.name, ())
-        if len(column.path) > 1 or len(places) != 1 or pa.types.is_nested(self._tail.schema.field(column.name).type):
+        if (
+            len(column.path) > 1
+            or len(places) != 1
+            or pa.types.is_nested(self._tail.schema.field(column.name).type)
+        ):
             return ColumnRange.unknown(column, self.count)
         return self._of_pages(column, places[0]) or self._of_groups(column, places[0])
 
     def _of_groups(self, column: Column, leaf: int) -> ColumnRange:
         metadata = self._tail.metadata
-        found = [metadata.row_group(group).column(leaf).statistics for group in range(metadata.num_row_groups)]
-        null_counts = np.array([-1 if s is None or not s.has_null_count else s.null_count for s in found])
+        found = [
+            metadata.row_group(group).column(leaf).statistics
+            for group in range(metadata.num_row_groups)
+        ]
+        null_counts = np.array(
+            [-1 if s is None or not s.has_null_count else s.null_count for s in found]
+        )
         sizes = np.diff(self._tail.group_starts)
         try:
-            low = pa.array([_bound(s, "min") for s in found], column.type)
-            high = pa.array([_bound(s, "max") for s in found], column.type)
+            low = pa.array([_decode_bound(s, "min") for s in found], column.type)
+            high = pa.array([_decode_bound(s, "max") for s in found], column.type)
         except (pa.ArrowException, OverflowError):
             return ColumnRange.unknown(column, self.count)
         group = np.searchsorted(self._tail.group_starts, self.starts[:-1], side="right") - 1
         at = pa.array(group)
-        return ColumnRange(low.take(at), high.take(at), (null_counts != sizes)[group], (null_counts != 0)[group])
+        return ColumnRange(
+            low.take(at), high.take(at), (null_counts != sizes)[group], (null_counts != 0)[group]
+        )
 
     def _of_pages(self, column: Column, leaf: int) -> ColumnRange | None:
         """Return the bounds of the column's pages if each part is one page."""
@@ -282,8 +347,10 @@ class RowBounds:
         if not np.array_equal(table.column(leaf).starts, self.starts):
             return None
         try:
-            groups = page_bounds(self._tail.parquet_footer, leaf, self._tail.data, self._tail.footer_start)
-            return _joined(groups, column.type, self.count)
+            groups = page_bounds(
+                self._tail.parquet_footer, leaf, self._tail.data, self._tail.footer_start
+            )
+            return _join(groups, column.type, self.count)
         except (IndexError, KeyError, TypeError, ValueError, struct.error, pa.ArrowException):
             return None
 
@@ -296,7 +363,7 @@ def _parts(tail: SplitFooter) -> Rows:
     return np.concatenate([*pieces, starts[-1:]])
 
 
-def _joined(groups: list[PageBounds | None], kind: pa.DataType, count: int) -> ColumnRange | None:
+def _join(groups: list[PageBounds | None], kind: pa.DataType, count: int) -> ColumnRange | None:
     """Concatenate the bounds of all row groups, or return None if their number of pages differs."""
     bounds = [group for group in groups if group is not None]
     if len(bounds) != len(groups) or any(group.nulls is None for group in bounds):
@@ -305,7 +372,11 @@ def _joined(groups: list[PageBounds | None], kind: pa.DataType, count: int) -> C
     nulls = np.array([n for group in bounds for n in group.nulls or []], np.int64)
     low = _values([value for group in bounds for value in group.low], only_nulls, kind)
     high = _values([value for group in bounds for value in group.high], only_nulls, kind)
-    if low is None or high is None or not len(low) == len(high) == len(nulls) == len(only_nulls) == count:
+    if (
+        low is None
+        or high is None
+        or not len(low) == len(high) == len(nulls) == len(only_nulls) == count
+    ):
         return None
     return ColumnRange(low, high, ~only_nulls, nulls != 0)
 
@@ -315,15 +386,21 @@ def _values(raw: list[bytes], absent: npt.NDArray[np.bool_], kind: pa.DataType) 
     if len(raw) != len(absent):
         return None
     if pa.types.is_string(kind):
-        return pa.array([None if no else value.decode() for value, no in zip(raw, absent, strict=True)], kind)
+        return pa.array(
+            [None if no else value.decode() for value, no in zip(raw, absent, strict=True)], kind
+        )
     wide = pa.types.is_int64(kind) or (pa.types.is_timestamp(kind) and kind.unit != "s")
     if not wide and not (pa.types.is_signed_integer(kind) or pa.types.is_date32(kind)):
         return None
     zero = bytes(8 if wide else 4)
     data = b"".join(zero if no else value for value, no in zip(raw, absent, strict=True))
     plain = pa.array(np.frombuffer(data, "<i8" if wide else "<i4"), mask=absent)
-    return plain.cast(kind) if pa.types.is_integer(kind) else plain.view(kind)
+    if pa.types.is_integer(kind):
+        return plain.cast(kind)
+    return plain.view(kind)
 
 
-def _bound(statistics: pq.Statistics | None, which: str) -> Any:
-    return getattr(statistics, which) if statistics is not None and statistics.has_min_max else None
+def _decode_bound(statistics: pq.Statistics | None, which: str) -> Any:
+    if statistics is not None and statistics.has_min_max:
+        return getattr(statistics, which)
+    return None

@@ -5,9 +5,10 @@
     with reader.open_index(["c3"], positions=True) as view:
         view.index.searcher().search(...)
 
-Every byte that is used is proven by a checksum first. Only what is asked for is read: the row groups that hold the wanted
-rows, the chunks of the wanted columns (handed to Parquet as if the whole file were there), the index data of the wanted
-fields. The end of a split is read as seldom as possible: it is kept decoded in memory, and on disk for a remote split.
+Every byte that is used is proven by a checksum first. Only what is asked for is read: the row
+groups that hold the wanted rows, the chunks of the wanted columns (handed to Parquet as if the
+whole file were there), the index data of the wanted fields. The end of a split is read as seldom as
+possible: it is kept decoded in memory, and on disk for a remote split.
 """
 
 from __future__ import annotations
@@ -47,7 +48,10 @@ def open_footer(source: SplitSource, footer_start: int | None, cache: SplitCache
     known = cache.tails.get(source.identity)
     if isinstance(known, SplitFooter) and footer_start in (None, known.footer_start):
         return known
-    tail = _from_disk(source, footer_start, cache) if source.remote and footer_start is not None else None
+    if source.remote and footer_start is not None:
+        tail = _from_disk(source, footer_start, cache)
+    else:
+        tail = None
     if tail is None:
         if isinstance(source, SmallSource):
             source.fetch()
@@ -72,7 +76,9 @@ def _from_disk(source: SplitSource, footer_start: int, cache: SplitCache) -> Spl
 
 def _key(source: SplitSource, footer_start: int) -> str:
     # Earlier releases look for folders, under names without an ending.
-    return f"tail-{hashlib.sha256(f'{source.identity}:{footer_start}'.encode()).hexdigest()[:40]}.end"
+    return (
+        f"tail-{hashlib.sha256(f'{source.identity}:{footer_start}'.encode()).hexdigest()[:40]}.end"
+    )
 
 
 SMALL_BYTES = 1 << 20
@@ -89,7 +95,12 @@ class SmallSource:
     remote = True
 
     def __init__(self, source: SplitSource, cache: SplitCache) -> None:
-        self.path, self.size, self.identity, self.stats = source.path, source.size, source.identity, source.stats
+        self.path, self.size, self.identity, self.stats = (
+            source.path,
+            source.size,
+            source.identity,
+            source.stats,
+        )
         self._source = source
         self._cache = cache
 
@@ -119,7 +130,10 @@ class NoDamagedCopy:
     def __enter__(self) -> None: ...
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if isinstance(error, BadFileError) and isinstance(self._source, SmallSource):
             self._source.forget()
@@ -137,14 +151,19 @@ Groups = npt.NDArray[np.int64]
 
 
 def read_groups(
-    source: SplitSource, tail: SplitFooter, groups: Sequence[int], columns: Sequence[str], *, codes: bool = False
+    source: SplitSource,
+    tail: SplitFooter,
+    groups: Sequence[int],
+    columns: Sequence[str],
+    *,
+    codes: bool = False,
 ) -> pa.Table:
     """Read columns of row groups. Every chunk is verified before it is decoded. With `codes`, texts
     may be codes.
     """
     if not groups:
         return tail.schema_of(columns).empty_table()
-    return _decoded(_proven_file(source, tail, groups, columns), tail, groups, columns, codes=codes)
+    return _decode(_proven_file(source, tail, groups, columns), tail, groups, columns, codes=codes)
 
 
 def read_each_group(
@@ -155,7 +174,7 @@ def read_each_group(
     Texts with a dictionary are codes, which take less memory and are selected faster.
     """
     file = _proven_file(source, tail, groups, columns)
-    return (_decoded(file, tail, [group], columns, codes=True) for group in groups)
+    return (_decode(file, tail, [group], columns, codes=True) for group in groups)
 
 
 def _proven_file(
@@ -163,7 +182,9 @@ def _proven_file(
 ) -> _ProvenChunks:
     leaves = _leaves(tail, columns)
     chunks = [(group, leaf) for group in groups for leaf in leaves]
-    ranges = [(int(start), int(length)) for start, length in (tail.places[chunk] for chunk in chunks)]
+    ranges = [
+        (int(start), int(length)) for start, length in (tail.places[chunk] for chunk in chunks)
+    ]
     found = source.read_many(ranges)
     for chunk, (start, length), data in zip(chunks, ranges, found, strict=True):
         if zlib.crc32(data) != int(tail.checksums[chunk]):
@@ -172,38 +193,61 @@ def _proven_file(
     return _ProvenChunks(tail.path, source.size, ranges, found)
 
 
-def _decoded(
-    file: _ProvenChunks, tail: SplitFooter, groups: Sequence[int], columns: Sequence[str], *, codes: bool
+def _decode(
+    file: _ProvenChunks,
+    tail: SplitFooter,
+    groups: Sequence[int],
+    columns: Sequence[str],
+    *,
+    codes: bool,
 ) -> pa.Table:
     schema = pa.schema([tail.schema.field(name) for name in columns])
     leaves = _leaves(tail, columns)
     try:
-        reader = open_parquet(file, tail.metadata, _coded(tail, groups, columns) if codes else ())
+        reader = open_parquet(
+            file, tail.metadata, _find_coded(tail, groups, columns) if codes else ()
+        )
         many = int(tail.places[np.ix_(groups, leaves)][:, :, 1].sum()) > _THREADS_BYTES
-        table = reader.read_row_groups(list(groups), column_indices=sorted(leaves), use_threads=many)
+        table = reader.read_row_groups(
+            list(groups), column_indices=sorted(leaves), use_threads=many
+        )
     except (pa.ArrowException, OSError, ValueError) as e:
-        raise BadFileError(f"The rows of the split {tail.path} cannot be decoded: {e}.", path=tail.path) from e
+        raise BadFileError(
+            f"The rows of the split {tail.path} cannot be decoded: {e}.", path=tail.path
+        ) from e
     chosen = table.select(list(columns)).replace_schema_metadata(None)
     if chosen.schema.equals(schema, check_metadata=True):
         return chosen
     return chosen.cast(pa.schema(map(_with_codes, schema, chosen.schema)) if codes else schema)
 
 
-def _coded(tail: SplitFooter, groups: Sequence[int], columns: Sequence[str]) -> list[int]:
+def _find_coded(tail: SplitFooter, groups: Sequence[int], columns: Sequence[str]) -> list[int]:
     """Return the leaves of texts with a dictionary in these row groups."""
-    texts = [tail.leaves[name].start for name in columns if pa.types.is_string(tail.schema.field(name).type)]
-    chunks = {leaf: [tail.metadata.row_group(group).column(leaf) for group in groups] for leaf in texts}
-    return [leaf for leaf, some in chunks.items() if all(chunk.has_dictionary_page for chunk in some)]
+    texts = [
+        tail.leaves[name].start
+        for name in columns
+        if pa.types.is_string(tail.schema.field(name).type)
+    ]
+    chunks = {
+        leaf: [tail.metadata.row_group(group).column(leaf) for group in groups] for leaf in texts
+    }
+    return [
+        leaf for leaf, some in chunks.items() if all(chunk.has_dictionary_page for chunk in some)
+    ]
 
 
 def _with_codes(field: pa.Field, read: pa.Field) -> pa.Field:
     """Return a field with dictionary type if its values were read as codes."""
-    return field.with_type(read.type) if pa.types.is_dictionary(read.type) else field
+    if pa.types.is_dictionary(read.type):
+        return field.with_type(read.type)
+    return field
 
 
 def _in_full(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return a table with codes replaced by texts."""
-    return table if table.schema.equals(schema) else table.cast(schema)
+    if table.schema.equals(schema):
+        return table
+    return table.cast(schema)
 
 
 def _leaves(tail: SplitFooter, columns: Sequence[str]) -> list[int]:
@@ -230,7 +274,9 @@ def windows(tail: SplitFooter, groups: Groups, columns: Sequence[str]) -> Iterat
 class _ProvenChunks:
     """A file that has only the fetched bytes. Reading other bytes is an error instead of zeros."""
 
-    def __init__(self, path: str, size: int, ranges: Sequence[tuple[int, int]], data: Sequence[bytes]) -> None:
+    def __init__(
+        self, path: str, size: int, ranges: Sequence[tuple[int, int]], data: Sequence[bytes]
+    ) -> None:
         pieces = sorted((start, piece) for (start, _), piece in zip(ranges, data, strict=True))
         self._path = path
         self._size = size
@@ -285,7 +331,11 @@ class SplitReader:
 
     @classmethod
     def open(
-        cls, source: SplitSource, *, footer_start: int | None = None, cache: SplitCache | None = None
+        cls,
+        source: SplitSource,
+        *,
+        footer_start: int | None = None,
+        cache: SplitCache | None = None,
     ) -> SplitReader:
         """Open one of our splits. One read if the log names the footer start."""
         cache = cache or SplitCache.default()
@@ -348,20 +398,28 @@ class SplitReader:
         """The decoded end of the file."""
         return self._tail
 
-    def read_rows(self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
+    def read_rows(
+        self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None
+    ) -> pa.Table:
         """Read rows by number (in the given order, with repeats), by mask, or all, with the
         requested columns.
         """
         names = self._columns(columns)
         if rows is None and names:
-            return read_groups(self._source, self._tail, range(self._tail.metadata.num_row_groups), names)
+            return read_groups(
+                self._source, self._tail, range(self._tail.metadata.num_row_groups), names
+            )
         numbers = self._numbers(rows)
         if not names:
             return pa.table({"": pa.nulls(len(numbers))}).select([])
-        return self._picked(None, numbers, names)
+        return self._pick(None, numbers, names)
 
     def iter_rows(
-        self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None, codes: bool = False
+        self,
+        rows: Rows | Mask | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        codes: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         """Stream the rows in file order in bounded memory. Row numbers must ascend.
 
@@ -370,29 +428,47 @@ class SplitReader:
         names = self._columns(columns)
         numbers = self._numbers(rows)
         if len(numbers) > 1 and bool((np.diff(numbers) <= 0).any()):
-            raise InvalidInputError("Row numbers must ascend when rows are streamed.", path=self.path)
+            raise InvalidInputError(
+                "Row numbers must ascend when rows are streamed.", path=self.path
+            )
         if not names:
             yield pa.record_batch({"": pa.nulls(len(numbers))}).select([])
             return
         groups = self._groups_of(numbers)
         for run in windows(self._tail, groups, names):
             if rows is None:
-                yield from read_groups(self._source, self._tail, run, names, codes=codes).to_batches()
+                yield from read_groups(
+                    self._source, self._tail, run, names, codes=codes
+                ).to_batches()
                 continue
             low, high = self._tail.group_starts[run[0]], self._tail.group_starts[run[-1] + 1]
             here = numbers[np.searchsorted(numbers, low) : np.searchsorted(numbers, high)]
-            yield from self._picked(np.array(run), here, names, codes=codes).to_batches()
+            yield from self._pick(np.array(run), here, names, codes=codes).to_batches()
 
-    def _picked(self, groups: Rows | None, numbers: Rows, names: Sequence[str], *, codes: bool = False) -> pa.Table:
+    def _pick(
+        self, groups: Rows | None, numbers: Rows, names: Sequence[str], *, codes: bool = False
+    ) -> pa.Table:
         """Read rows by number from pages or row groups, and cache what was decoded."""
-        plan = self._pages.plan(numbers, names) if self._pages is not None and len(numbers) else {}
-        groups = self._groups_of(numbers) if groups is None and len(plan) < len(names) else groups
+        if self._pages is not None and len(numbers):
+            plan = self._pages.plan(numbers, names)
+        else:
+            plan = {}
+        if groups is None and len(plan) < len(names):
+            groups = self._groups_of(numbers)
+        else:
+            groups = groups
         if not plan:
             return self._picked_from_groups(groups, numbers, names, codes=codes)
         rest = [name for name in names if name not in plan]
-        others = self._picked_from_groups(groups, numbers, rest) if rest else None
+        if rest:
+            others = self._picked_from_groups(groups, numbers, rest)
+        else:
+            others = None
         with NoDamagedCopy(self._source):
-            columns = self._pages.read(list(plan.values())) if self._pages is not None else {}
+            if self._pages is not None:
+                columns = self._pages.read(list(plan.values()))
+            else:
+                columns = {}
         if others is not None:
             columns |= {name: others.column(name) for name in rest}
         return pa.table([columns[name] for name in names], schema=self._tail.schema_of(names))
@@ -402,7 +478,9 @@ class SplitReader:
         table = self._tail.pages
         if table is None or len(table.lengths) <= self._tail.metadata.num_columns * _FEW_PAGES:
             return None
-        return PageRows(self._source, self._tail, table, self._cache, self._content, self._decoded_groups)
+        return PageRows(
+            self._source, self._tail, table, self._cache, self._content, self._decoded_groups
+        )
 
     def _picked_from_groups(
         self, groups: Rows | None, numbers: Rows, names: Sequence[str], *, codes: bool = False
@@ -412,19 +490,32 @@ class SplitReader:
         decoded = self._decoded_groups(run, names)
         if len(numbers) <= FEW_ROWS:
             same = all(table.schema.equals(decoded[0].schema) for table in decoded)
-            tables = decoded if same else [_in_full(table, schema) for table in decoded]
-            table = pa.concat_tables(tables) if tables else schema.empty_table()
+            if same:
+                tables = decoded
+            else:
+                tables = [_in_full(table, schema) for table in decoded]
+            if tables:
+                table = pa.concat_tables(tables)
+            else:
+                table = schema.empty_table()
             return _in_full(rows_at(table, self._places(groups, numbers)), schema)
         # Row group by row group: a `take` over all of them would copy each of them whole first.
         different = bool((np.diff(numbers) > 0).all())
-        order = None if different else np.argsort(numbers, kind="stable")
+        if different:
+            order = None
+        else:
+            order = np.argsort(numbers, kind="stable")
         ascending = numbers if order is None else numbers[order]
         bounds, pieces = np.searchsorted(ascending, self._tail.group_starts), []
         for group, table in zip(run, decoded, strict=True):
             here = ascending[bounds[group] : bounds[group + 1]] - self._tail.group_starts[group]
             whole = different and len(here) == table.num_rows
             pieces.append(table if whole else table.take(pa.array(here)))
-        if codes and order is None and all(piece.schema.equals(pieces[0].schema) for piece in pieces):
+        if (
+            codes
+            and order is None
+            and all(piece.schema.equals(pieces[0].schema) for piece in pieces)
+        ):
             return pa.concat_tables(pieces)  # each piece has its own dictionaries
         table = pa.concat_tables([_in_full(piece, schema) for piece in pieces]).combine_chunks()
         if order is None:
@@ -441,7 +532,10 @@ class SplitReader:
         held = {(g, n): pages.get((content, g, n)) for g in groups for n in names}
         absent = [key for key, column in held.items() if column is None]
         if absent:
-            missing, columns = list(dict.fromkeys(g for g, _ in absent)), list(dict.fromkeys(n for _, n in absent))
+            missing, columns = (
+                list(dict.fromkeys(g for g, _ in absent)),
+                list(dict.fromkeys(n for _, n in absent)),
+            )
             with NoDamagedCopy(self._source):
                 tables = read_each_group(self._source, self._tail, missing, columns)
             for group, table in zip(missing, tables, strict=True):
@@ -476,7 +570,12 @@ class SplitReader:
         return RowBounds(self._tail)
 
     def open_index(
-        self, fields: Iterable[str], *, positions: bool = False, norms: bool = False, mask: RowMask | None = None
+        self,
+        fields: Iterable[str],
+        *,
+        positions: bool = False,
+        norms: bool = False,
+        mask: RowMask | None = None,
     ) -> IndexDirectory | MaskedIndex:
         """Open the index with the verified data of these tantivy fields. The caller closes the
         view.
@@ -505,7 +604,9 @@ class SplitReader:
         unknown = [name for name in names if name not in self.schema.names]
         if unknown:
             message = f"The split {self.path} has no column {', '.join(map(repr, unknown))}."
-            raise InvalidInputError(message, hint=f"Its columns: {', '.join(self.schema.names)}.", columns=unknown)
+            raise InvalidInputError(
+                message, hint=f"Its columns: {', '.join(self.schema.names)}.", columns=unknown
+            )
         return names
 
     def _numbers(self, rows: Rows | Mask | None) -> Rows:
@@ -514,7 +615,9 @@ class SplitReader:
         found = np.asarray(rows)
         if found.dtype == np.bool_:
             if len(found) != self.num_rows:
-                raise InvalidInputError(f"A mask of {len(found)} rows for {self.num_rows} of {self.path}.")
+                raise InvalidInputError(
+                    f"A mask of {len(found)} rows for {self.num_rows} of {self.path}."
+                )
             return np.flatnonzero(found)
         numbers: Rows = found.astype(np.int64)
         if len(numbers) and (numbers.min() < 0 or numbers.max() >= self.num_rows):

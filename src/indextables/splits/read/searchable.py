@@ -57,7 +57,10 @@ class SearcherView(Protocol):
     def __enter__(self) -> SearcherView: ...
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
     ) -> None: ...
 
 
@@ -96,13 +99,19 @@ class Searchable(Protocol):
     def stats(self) -> ReadStats:
         """Requests and bytes so far."""
 
-    def read_rows(self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
+    def read_rows(
+        self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None
+    ) -> pa.Table:
         """Return the rows with these numbers in that order (None: every row), with only the named
         columns.
         """
 
     def iter_rows(
-        self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None, codes: bool = False
+        self,
+        rows: Rows | Mask | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        codes: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         """Stream the rows in file order in bounded memory. With `codes`, texts may be dictionary
         codes.
@@ -124,7 +133,9 @@ class Searchable(Protocol):
     def group_bounds(self, column: str) -> tuple[Rows, ColumnRange] | None:
         """Return the first row of every row group and the bounds of a column in each, or None."""
 
-    def open_index(self, fields: Iterable[str], *, positions: bool = False, norms: bool = False) -> SearcherView:
+    def open_index(
+        self, fields: Iterable[str], *, positions: bool = False, norms: bool = False
+    ) -> SearcherView:
         """Return the index with the verified data of these tantivy fields (`c0`, …)."""
 
 
@@ -135,5 +146,7 @@ def rows_at(table: pa.Table, places: Rows) -> pa.Table:
     """Return these rows in this order; repeats are allowed."""
     if 0 < len(places) <= FEW_ROWS:
         # Combined, so that a few rows do not keep the whole of what they were cut from in memory.
-        return pa.concat_tables([table.slice(place, 1) for place in places.tolist()]).combine_chunks()
+        return pa.concat_tables(
+            [table.slice(place, 1) for place in places.tolist()]
+        ).combine_chunks()
     return table.take(pa.array(places))

@@ -1,7 +1,8 @@
-"""What a split says of itself: its entry in the log, when there is no log to ask; whether its bytes are right; their sizes.
+"""What a split says of itself: its entry in the log, when there is no log to ask; whether its bytes
+are right; their sizes.
 
-A split is checked from the file itself, past every cache: its end, and on request every byte of rows and index. The sizes
-of its components add up to the size of its file:
+A split is checked from the file itself, past every cache: its end, and on request every byte of
+rows and index. The sizes of its components add up to the size of its file:
 
     rows        a column's values in Parquet, per column
     term        the dictionary of a column's terms          idx        where each term occurs
@@ -64,7 +65,9 @@ class SplitDescription(Struct, frozen=True):
     foreign_mapping: str | None = None
     """The index of another engine's split, in that engine's log format."""
 
-    def add_action(self, partition_values: dict[str, str | None], *, modification_time: int) -> AddAction:
+    def add_action(
+        self, partition_values: dict[str, str | None], *, modification_time: int
+    ) -> AddAction:
         """Return the add action of the split."""
         if self.info is not None:
             return self.info.add_action(
@@ -121,13 +124,20 @@ def _foreign(source: SplitSource) -> SplitDescription:
         unbundle(source, read_directory(source), Path(folder))
         try:
             meta = read_meta(Path(folder))
-            fields = [pa.field(e["name"], _FOREIGN_TYPES.get(e["type"], pa.string())) for e in meta["schema"]]
+            fields = [
+                pa.field(e["name"], _FOREIGN_TYPES.get(e["type"], pa.string()))
+                for e in meta["schema"]
+            ]
             mapping = [_doc_mapping_entry(e) for e in meta["schema"]]
             rows = sum(int(segment["max_doc"]) for segment in meta["segments"])
         except (OSError, ValueError, KeyError, TypeError) as e:
-            raise BadFileError(f"The foreign split {source.path} cannot be read: {e}.", path=source.path) from e
+            raise BadFileError(
+                f"The foreign split {source.path} cannot be read: {e}.", path=source.path
+            ) from e
     mapping_json = json.dumps(mapping, ensure_ascii=False, separators=(",", ":"))
-    return SplitDescription(source.path, source.size, rows, pa.schema(fields), foreign_mapping=mapping_json)
+    return SplitDescription(
+        source.path, source.size, rows, pa.schema(fields), foreign_mapping=mapping_json
+    )
 
 
 def _doc_mapping_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -149,10 +159,15 @@ _PIECE_BYTES = 8 << 20
 
 def _rows_end(footer: SplitFooter) -> int:
     """Return the byte at which the rows of a split end and its index begins."""
-    return min((r.offset for part in footer.table.components for r in part.ranges), default=footer.footer_start)
+    return min(
+        (r.offset for part in footer.table.components for r in part.ranges),
+        default=footer.footer_start,
+    )
 
 
-def check_end(source: SplitSource, schema: pa.Schema, *, footer_start: int | None) -> tuple[int, int | None]:
+def check_end(
+    source: SplitSource, schema: pa.Schema, *, footer_start: int | None
+) -> tuple[int, int | None]:
     """Return the row count in a split's end and the byte at which the rows end (None for another
     engine).
 
@@ -165,7 +180,9 @@ def check_end(source: SplitSource, schema: pa.Schema, *, footer_start: int | Non
         return reader.num_rows, None
 
 
-def check_bytes(source: SplitSource, schema: pa.Schema, *, footer_start: int | None) -> Iterator[pa.RecordBatch]:
+def check_bytes(
+    source: SplitSource, schema: pa.Schema, *, footer_start: int | None
+) -> Iterator[pa.RecordBatch]:
     """Yield every row of a split after verifying all its bytes. Raises BadFileError for the first
     damage.
     """
@@ -199,7 +216,9 @@ def _check_range(source: SplitSource, field_range: FieldRange) -> None:
     if crc != field_range.crc32:
         end = field_range.offset + field_range.length
         message = f"Bytes {field_range.offset} to {end} of the split {source.path} are damaged: wrong checksum."
-        raise BadFileError(message, path=source.path, start=field_range.offset, length=field_range.length)
+        raise BadFileError(
+            message, path=source.path, start=field_range.offset, length=field_range.length
+        )
 
 
 class ComponentSize(Struct, frozen=True):
@@ -225,7 +244,10 @@ def component_sizes(source: SplitSource, *, footer_start: int | None = None) -> 
 def _bundle_sizes(source: SplitSource) -> list[ComponentSize]:
     bundle = read_directory(source)
     files = [(name.rpartition(".")[2], file) for name, file in sorted(bundle.files.items())]
-    return [ComponentSize(name, None, file.end - file.start) for name, file in [*files, ("hot", bundle.hotcache)]]
+    return [
+        ComponentSize(name, None, file.end - file.start)
+        for name, file in [*files, ("hot", bundle.hotcache)]
+    ]
 
 
 def _sizes(footer: SplitFooter) -> list[ComponentSize]:
@@ -241,9 +263,13 @@ def _row_sizes(footer: SplitFooter) -> list[ComponentSize]:
 
 
 def _index_sizes(footer: SplitFooter) -> list[ComponentSize]:
-    names = {column.field: column.name for column in DocMapping.from_json(footer.table.mapping).columns}
+    names = {
+        column.field: column.name for column in DocMapping.from_json(footer.table.mapping).columns
+    }
     return [
-        ComponentSize(component.name, names.get(field_range.field, field_range.field), field_range.length)
+        ComponentSize(
+            component.name, names.get(field_range.field, field_range.field), field_range.length
+        )
         for component in footer.table.components
         for field_range in component.ranges
     ]

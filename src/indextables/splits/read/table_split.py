@@ -111,7 +111,9 @@ class SplitEntry(Struct, frozen=True):
     @property
     def stored_records(self) -> int | None:
         """Number of rows in the file."""
-        return None if self.num_records is None else self.num_records + (self.deleted or 0)
+        if self.num_records is None:
+            return None
+        return self.num_records + (self.deleted or 0)
 
 
 class TableSplit:
@@ -134,7 +136,9 @@ class TableSplit:
 
     def places(self, rows: Rows) -> Rows:
         """Return the numbers in the file of rows of this split."""
-        return rows if self.mask is None else self.mask.living[rows]
+        if self.mask is None:
+            return rows
+        return self.mask.living[rows]
 
     @property
     def path(self) -> str:
@@ -144,7 +148,9 @@ class TableSplit:
     @property
     def num_rows(self) -> int:
         """Number of rows of the split that are part of the table."""
-        return self.reader.num_rows if self.mask is None else len(self.mask.living)
+        if self.mask is None:
+            return self.reader.num_rows
+        return len(self.mask.living)
 
     @property
     def stored_rows(self) -> int:
@@ -168,45 +174,66 @@ class TableSplit:
         """Values of living rows that the index holds only partly, by column."""
         if self.mask is None:
             return self.reader.incomplete
-        return {name: keep_living(values, self.mask.alive) for name, values in self.reader.incomplete.items()}
+        return {
+            name: keep_living(values, self.mask.alive)
+            for name, values in self.reader.incomplete.items()
+        }
 
     @property
     def stats(self) -> ReadStats:
         """Reads of the split so far."""
         return self.reader.stats
 
-    def read_rows(self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
+    def read_rows(
+        self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None
+    ) -> pa.Table:
         """Return rows by number, by mask, or all, with the table's columns."""
         names = self.schema.names if columns is None else list(columns)
-        stored = self._stored(names)
+        stored = self._list_stored(names)
         if stored or not names:
             with PROFILER.section("read_rows"):
-                return self._complete(self.reader.read_rows(self._in_file(rows), columns=stored), names)
+                return self._complete(
+                    self.reader.read_rows(self._in_file(rows), columns=stored), names
+                )
         return self._complete_count(_count(rows, self.num_rows), names)
 
     def iter_rows(
-        self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None, codes: bool = False
+        self,
+        rows: Rows | Mask | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        codes: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         """Stream the rows in file order. With `codes`, texts may be dictionary codes."""
         names = self.schema.names if columns is None else list(columns)
-        stored = self._stored(names)
+        stored = self._list_stored(names)
         if not stored:
             yield from self._complete_count(_count(rows, self.num_rows), names).to_batches()
             return
-        batches = PROFILER.steps("read_rows", self.reader.iter_rows(self._in_file(rows), columns=stored, codes=codes))
-        if stored == names and isinstance(self.reader, ForeignReader):  # which has the types of the table
+        batches = PROFILER.steps(
+            "read_rows", self.reader.iter_rows(self._in_file(rows), columns=stored, codes=codes)
+        )
+        if stored == names and isinstance(
+            self.reader, ForeignReader
+        ):  # which has the types of the table
             yield from batches
             return
         for batch in batches:
             table = pa.Table.from_batches([batch])
-            yield from (self._coded(table, names) if codes else self._complete(table, names)).to_batches()
+            yield from (
+                self._complete_codes(table, names) if codes else self._complete(table, names)
+            ).to_batches()
 
     def may_match(self, bound: Predicate) -> Mask | None:
         """Return the rows for which a predicate cannot be true, as far as the stored columns show."""
         columns = columns_of(bound)
-        as_stored = set(self._stored(columns)) == set(columns) and all(self._is_as_stored(name) for name in columns)
+        as_stored = set(self._list_stored(columns)) == set(columns) and all(
+            self._is_as_stored(name) for name in columns
+        )
         possible = self.reader.may_match(bound) if as_stored else None
-        return possible if possible is None or self.mask is None else possible[self.mask.living]
+        if possible is None or self.mask is None:
+            return possible
+        return possible[self.mask.living]
 
     def decides(self, bound: Predicate) -> bool:
         """Return whether another engine's terms are an exact answer."""
@@ -217,11 +244,13 @@ class TableSplit:
         if not isinstance(self.reader, ForeignReader) or column not in self._present:
             return None
         possible = self.reader.rows_with(column, terms)
-        return possible if possible is None or self.mask is None else possible[self.mask.living]
+        if possible is None or self.mask is None:
+            return possible
+        return possible[self.mask.living]
 
     def group_bounds(self, column: str) -> tuple[Rows, ColumnRange] | None:
         """Return the bounds of a column that is stored with the table's type."""
-        stored = column in self._stored([column]) and self._is_as_stored(column)
+        stored = column in self._list_stored([column]) and self._is_as_stored(column)
         groups = self.reader.group_bounds(column) if stored else None
         if groups is None or self.mask is None:
             return groups
@@ -230,7 +259,9 @@ class TableSplit:
 
     def stored_type(self, column: str) -> pa.DataType | None:
         """Return the type of a column in the file, or None if it is missing."""
-        return self.reader.schema.field(column).type if column in self._present else None
+        if column in self._present:
+            return self.reader.schema.field(column).type
+        return None
 
     def _is_as_stored(self, column: str) -> bool:
         """Return whether a stored column has the table's type; statistics of a narrower type do not
@@ -238,7 +269,9 @@ class TableSplit:
         """
         return bool(self.reader.schema.field(column).type == self._kind(column))
 
-    def open_index(self, fields: Iterable[str], *, positions: bool = False, norms: bool = False) -> SearcherView:
+    def open_index(
+        self, fields: Iterable[str], *, positions: bool = False, norms: bool = False
+    ) -> SearcherView:
         """Open the split's index, in which deleted rows are deleted documents."""
         if isinstance(self.reader, ForeignReader):
             return self.reader.open_index(fields, positions=positions, norms=norms)
@@ -269,12 +302,14 @@ class TableSplit:
         """Return rows in the numbering of the reader."""
         if self.mask is None:
             return rows
-        return self.mask.living if rows is None else self.mask.living[np.asarray(rows)]
+        if rows is None:
+            return self.mask.living
+        return self.mask.living[np.asarray(rows)]
 
     def _kind(self, column: str) -> pa.DataType:
         return self.schema.field(column).type
 
-    def _stored(self, names: Sequence[str]) -> list[str]:
+    def _list_stored(self, names: Sequence[str]) -> list[str]:
         return [name for name in names if name in self._present]
 
     @cached_property
@@ -288,14 +323,20 @@ class TableSplit:
             return rows
         return pa.table([self._column(rows, name) for name in names], schema=schema)
 
-    def _coded(self, rows: pa.Table, names: Sequence[str]) -> pa.Table:
+    def _complete_codes(self, rows: pa.Table, names: Sequence[str]) -> pa.Table:
         """Return the rows like `_complete`, but keep dictionary codes of texts."""
         coded = {
             field.name
             for field in rows.schema
-            if pa.types.is_dictionary(field.type) and field.type.value_type == self._kind(field.name)
+            if pa.types.is_dictionary(field.type)
+            and field.type.value_type == self._kind(field.name)
         }
-        return pa.table({name: rows.column(name) if name in coded else self._column(rows, name) for name in names})
+        return pa.table(
+            {
+                name: rows.column(name) if name in coded else self._column(rows, name)
+                for name in names
+            }
+        )
 
     def _complete_count(self, count: int, names: Sequence[str]) -> pa.Table:
         if not names:  # a table of no columns has a number of rows only if it had a column once
@@ -305,14 +346,18 @@ class TableSplit:
     def _only(self, names: Sequence[str]) -> pa.Schema:
         known = self._schemas.get(tuple(names))
         if known is None:
-            known = self._schemas[tuple(names)] = pa.schema([self.schema.field(name) for name in names])
+            known = self._schemas[tuple(names)] = pa.schema(
+                [self.schema.field(name) for name in names]
+            )
         return known
 
     def _column(self, rows: pa.Table, name: str) -> pa.ChunkedArray | pa.Array:
         if name not in rows.column_names:
             return self._constant(name, rows.num_rows)
         column, wanted = rows.column(name), self._kind(name)
-        return column if column.type == wanted else pc.cast(column, wanted)
+        if column.type == wanted:
+            return column
+        return pc.cast(column, wanted)
 
     def _constant(self, name: str, count: int) -> pa.Array:
         if name not in self._constants:
@@ -320,13 +365,17 @@ class TableSplit:
         kind = self._kind(name)
         text = self._constants.get(name)
         value = None if text is None else decode_value(text, kind)
-        return pa.nulls(count, kind) if value is None else pa.repeat(pa.scalar(value, kind), count)
+        if value is None:
+            return pa.nulls(count, kind)
+        return pa.repeat(pa.scalar(value, kind), count)
 
 
 def _count(rows: Rows | Mask | None, total: int) -> int:
     if rows is None:
         return total
-    return int(rows.sum()) if rows.dtype == bool else len(rows)
+    if rows.dtype == bool:
+        return int(rows.sum())
+    return len(rows)
 
 
 def open_table_split(
@@ -367,9 +416,15 @@ def shared_table_split(
         return known
     split = _open_table_split(source, entry, schema, partition_columns, cache, store)
     opened = _OpenedSplit(split, store, entry, schema, tuple(partition_columns), ranges)
-    # A mask has a truth value and a number for each row, which may be far more than the end of the file.
-    own = len(split.reader.tail.data) if isinstance(split.reader, SplitReader) else _KEPT_FACTOR * source.size
-    cache.opened.put(source.identity, opened, own + (0 if split.mask is None else 9 * split.stored_rows))
+    # A mask has a truth value and a number for each row, which may be far more than the end of the
+    # file.
+    if isinstance(split.reader, SplitReader):
+        own = len(split.reader.tail.data)
+    else:
+        own = _KEPT_FACTOR * source.size
+    cache.opened.put(
+        source.identity, opened, own + (0 if split.mask is None else 9 * split.stored_rows)
+    )
     return split
 
 
@@ -397,7 +452,9 @@ def _opened_before(
     ranges: RangeSettings,
 ) -> TableSplit | None:
     known = cache.opened.get(source.identity)
-    if not isinstance(known, _OpenedSplit) or not known.serves(store, entry, schema, partition_columns, ranges):
+    if not isinstance(known, _OpenedSplit) or not known.serves(
+        store, entry, schema, partition_columns, ranges
+    ):
         return None
     return known.split
 
@@ -427,7 +484,9 @@ class _OpenedSplit(Struct, frozen=True):
         """Return whether it would be opened in the same way. A remote store must be the same
         object, because it has credentials.
         """
-        if (store is not self.store or ranges != self.ranges) and store.local_path(entry.path) is None:
+        if (store is not self.store or ranges != self.ranges) and store.local_path(
+            entry.path
+        ) is None:
             return False
         if entry is not self.entry and _without_certainty(entry) != _without_certainty(self.entry):
             return False
@@ -436,7 +495,13 @@ class _OpenedSplit(Struct, frozen=True):
 
 
 def _without_certainty(entry: SplitEntry) -> tuple[object, ...]:
-    own = entry.path, entry.size, entry.num_records, entry.footer_start, dict(entry.partition_values)
+    own = (
+        entry.path,
+        entry.size,
+        entry.num_records,
+        entry.footer_start,
+        dict(entry.partition_values),
+    )
     return *own, entry.vector, entry.deleted
 
 
@@ -451,15 +516,26 @@ def _open_table_split(
     body = TableSchema(schema, tuple(partition_columns)).stored
     if cache is not None and source.remote and source.size <= SMALL_BYTES:
         source = SmallSource(source, cache)
-    reader = open_split(source, body, footer_start=entry.footer_start, num_records=entry.stored_records, cache=cache)
+    reader = open_split(
+        source, body, footer_start=entry.footer_start, num_records=entry.stored_records, cache=cache
+    )
     constants = {name: entry.partition_values.get(name) for name in partition_columns}
     return TableSplit(
-        reader, schema, constants, row_mask(store, entry.path, entry.vector, entry.deleted, reader.num_rows)
+        reader,
+        schema,
+        constants,
+        row_mask(store, entry.path, entry.vector, entry.deleted, reader.num_rows),
     )
 
 
 def row_mask(
-    store: Store, path: str, vector: str | None, deleted: int | None, stored: int, *, fresh: bool = False
+    store: Store,
+    path: str,
+    vector: str | None,
+    deleted: int | None,
+    stored: int,
+    *,
+    fresh: bool = False,
 ) -> RowMask | None:
     """Return the living rows of a split with a deletion vector, or None. `fresh` reads it from the
     store.
@@ -472,7 +548,8 @@ def row_mask(
         raise BadFileError(f"{path}: {error.message}", path=path, vector=vector) from error
     if len(rows) and int(rows[-1]) >= stored:
         raise BadFileError(
-            f"The deletion vector of {path} names row {int(rows[-1])} of a split of {stored} rows.", path=path
+            f"The deletion vector of {path} names row {int(rows[-1])} of a split of {stored} rows.",
+            path=path,
         )
     alive = np.ones(stored, np.bool_)
     alive[rows] = False

@@ -1,7 +1,9 @@
-"""Which splits of a table can hold a match, by the term filters of the splits that this process has opened before.
+"""Which splits of a table can hold a match, by the term filters of the splits that this process has
+opened before.
 
-The filters of splits with the same mapping and filter size are the rows of a matrix, so that a term is looked up in all of
-them at once. A split without a filter, or one that was never opened, may always hold a match.
+The filters of splits with the same mapping and filter size are the rows of a matrix, so that a term
+is looked up in all of them at once. A split without a filter, or one that was never opened, may
+always hold a match.
 """
 
 from __future__ import annotations
@@ -77,7 +79,9 @@ class TermFilters:
             key = id(mapping), term_filter.fields, len(term_filter.bits)
             group = self._groups.get(key)
             if group is None:  # which holds the mapping, so that no other object has its identity
-                group = self._groups[key] = _FilterGroup(mapping, term_filter.fields, len(term_filter.bits))
+                group = self._groups[key] = _FilterGroup(
+                    mapping, term_filter.fields, len(term_filter.bits)
+                )
             rows[path] = group, group.add(term_filter.bits)
             self._bytes += len(term_filter.bits)
 
@@ -87,14 +91,27 @@ class TermFilters:
             self._groups, self._rows, self._bytes = {}, {}, 0
 
     def find_candidates(
-        self, store_url: str, paths: Sequence[str], query: Query | None, where: Predicate | None, schema: pa.Schema
+        self,
+        store_url: str,
+        paths: Sequence[str],
+        query: Query | None,
+        where: Predicate | None,
+        schema: pa.Schema,
     ) -> Mask:
         """Return which splits may hold a row that matches a query and a condition."""
 
         def test(group: _FilterGroup, rows: npt.NDArray[np.int64]) -> Mask:
-            found = np.ones(len(rows), np.bool_) if query is None else _may_match(group, rows, query)
-            condition = None if where is None else prepare_condition(where, group.mapping, schema).parts.query
-            return found if condition is None else found & _may_match(group, rows, condition)
+            if query is None:
+                found = np.ones(len(rows), np.bool_)
+            else:
+                found = _may_match(group, rows, query)
+            if where is None:
+                condition = None
+            else:
+                condition = prepare_condition(where, group.mapping, schema).parts.query
+            if condition is None:
+                return found
+            return found & _may_match(group, rows, condition)
 
         return self._test(store_url, paths, test)
 
@@ -151,7 +168,9 @@ def _may_match(group: _FilterGroup, rows: npt.NDArray[np.int64], query: Query) -
 
 
 def _needed_terms(leaf: Query, mapping: DocMapping) -> list[tuple[str, str]]:
-    """Return the fields and texts of terms that every matching row holds; none where that is not known."""
+    """Return the fields and texts of terms that every matching row holds; none where that is not
+    known.
+    """
     if not isinstance(leaf, Words | Equals):
         return []
     column = mapping.find(leaf.target.column)
@@ -165,7 +184,9 @@ def _needed_terms(leaf: Query, mapping: DocMapping) -> list[tuple[str, str]]:
     if whole is None or column.exact != EXACT_VALUE or not isinstance(leaf.value, str):
         return []
     term = whole_term(leaf.value, whole)
-    return [(whole.field, term)] if isinstance(term, str) else []
+    if isinstance(term, str):
+        return [(whole.field, term)]
+    return []
 
 
 _NAME = "term filters"

@@ -56,7 +56,10 @@ class IndexHits:
 
         A result under a `name` is cached; the name must be unique within this index.
         """
-        known = None if name is None else self._view.recall(("count", name))
+        if name is None:
+            known = None
+        else:
+            known = self._view.recall(("count", name))
         if known is not None:
             return int(known)
         with TantivyErrors(self._path, "A search"), PROFILER.section("count_in_index"):
@@ -82,8 +85,10 @@ class IndexHits:
 
     def terms(self, field: str, start: str) -> list[str]:
         """Return the terms of a text field with a prefix."""
-        with TantivyErrors(self._path, "A look at the term dictionary"):
-            return [str(term) for term, _ in self._view.index.searcher().terms_with_prefix(field, start)]
+        with TantivyErrors(self._path, "Reading the term dictionary"):
+            return [
+                str(term) for term, _ in self._view.index.searcher().terms_with_prefix(field, start)
+            ]
 
     def named_rows(self, name: Hashable, query: tantivy.Query, count: int | None = None) -> Rows:
         """Return `rows`, cached under a name unless that is None."""
@@ -92,7 +97,7 @@ class IndexHits:
         known = self._view.recall(("rows", name))
         if known is None:
             rows = self.rows(query, count)
-            # A copy in half the size; whoever gets it may do with its own copy what it likes.
+            # A copy of half the size, which the caller may modify.
             few = rows.astype(np.uint32)
             self._view.remember(("rows", name), few, few.nbytes + _ENTRY_BYTES)
             return rows
@@ -124,13 +129,18 @@ class IndexHits:
             self._view.remember(name, known, sum(part.nbytes for part in known) + _ENTRY_BYTES)
         return known
 
-    def end_rows(self, name: Hashable, query: tantivy.Query, count: int, some: int, *, last: bool) -> Rows | None:
+    def end_rows(
+        self, name: Hashable, query: tantivy.Query, count: int, some: int, *, last: bool
+    ) -> Rows | None:
         """Return the first or the last of the `count` matching rows, ascending and without a gap.
 
         Rows of equal scores come in their order, so an offset skips the earlier ones. Returns None
         if they did not.
         """
-        known = None if name is None else self._view.recall(("end", name, some, last))
+        if name is None:
+            known = None
+        else:
+            known = self._view.recall(("end", name, some, last))
         if known is not None:
             return np.asarray(known, np.int64)
         with TantivyErrors(self._path, "A search"), PROFILER.section("search_index"):
@@ -141,7 +151,9 @@ class IndexHits:
         if len(rows) != some or bool((np.diff(rows) <= 0).any()):
             return None
         if name is not None:
-            self._view.remember(("end", name, some, last), rows.astype(np.uint32), 4 * some + _ENTRY_BYTES)
+            self._view.remember(
+                ("end", name, some, last), rows.astype(np.uint32), 4 * some + _ENTRY_BYTES
+            )
         return rows
 
     def rows(self, query: tantivy.Query, count: int | None = None) -> Rows:
@@ -155,17 +167,24 @@ class IndexHits:
             if count == self._view.index.searcher().num_docs:
                 return np.arange(count, dtype=np.int64)
             with PROFILER.section("search_index"):
-                found = marked_rows(self._view, query) if count > self._max_listed else None
+                if count > self._max_listed:
+                    found = marked_rows(self._view, query)
+                else:
+                    found = None
         if found is not None:
             found = self._living(found)
-        return found if found is not None and len(found) == count else np.sort(self.scored(query, count)[0])
+        if found is not None and len(found) == count:
+            return found
+        return np.sort(self.scored(query, count)[0])
 
     def rows_among(self, query: tantivy.Query, most: int) -> Rows:
         """Return the matching rows if at most this many are known to match."""
         if most == 0:
             return _NO_ROWS
         same = tantivy.Query.const_score_query(query, 1.0)
-        return self.rows(query) if most > self._max_listed else np.sort(self.scored(same, most)[0])
+        if most > self._max_listed:
+            return self.rows(query)
+        return np.sort(self.scored(same, most)[0])
 
     def _living(self, documents: Rows) -> Rows:
         """Convert documents to rows without the deleted ones.
@@ -181,7 +200,8 @@ class IndexHits:
         count = self._view.index.searcher().num_docs
         if len(documents) and int(documents.max()) >= count:
             raise BadFileError(
-                f"The index of {self._path} names row {int(documents.max())} of {count}.", path=self._path
+                f"The index of {self._path} names row {int(documents.max())} of {count}.",
+                path=self._path,
             )
         return documents
 
@@ -190,12 +210,18 @@ class IndexHits:
         with TantivyErrors(self._path, "A search"), PROFILER.section("search_index"):
             searcher = self._view.index.searcher()
             bounded = min(limit, searcher.num_docs)
-            # Tantivy panics at a limit of 0, and a huge one makes it allocate until the process is ended.
-            hits = searcher.search(query, limit=bounded, count=False).hits if bounded > 0 else []
+            # Tantivy panics at a limit of 0, and a huge one makes it allocate until the process is
+            # ended.
+            if bounded > 0:
+                hits = searcher.search(query, limit=bounded, count=False).hits
+            else:
+                hits = []
             documents = np.fromiter((address.doc for _, address in hits), np.int64, len(hits))
             rows = self._living(documents)
             if len(rows) != len(documents):
-                raise BadFileError(f"The index of {self._path} names rows that are deleted.", path=self._path)
+                raise BadFileError(
+                    f"The index of {self._path} names rows that are deleted.", path=self._path
+                )
             return rows, np.fromiter((score for score, _ in hits), np.float32, len(hits))
 
 
@@ -205,17 +231,19 @@ def marked_rows(view: SearcherView, query: tantivy.Query) -> Rows | None:
     """
     try:
         with tempfile.TemporaryDirectory(prefix="indextables-rows-", dir=_memory_folder()) as made:
-            return _marked(view, query, Path(made))
+            return _mark(view, query, Path(made))
     except (OSError, ValueError):
         return None
 
 
 def _memory_folder() -> str | None:
     """Return a folder in memory, because tantivy syncs its writes and a disk would delay it."""
-    return _MEMORY if os.access(_MEMORY, os.W_OK) else None
+    if os.access(_MEMORY, os.W_OK):
+        return _MEMORY
+    return None
 
 
-def _marked(view: SearcherView, query: tantivy.Query, scratch: Path) -> Rows | None:
+def _mark(view: SearcherView, query: tantivy.Query, scratch: Path) -> Rows | None:
     if len(_link(view.folder, scratch).get("segments", [])) != 1:
         return None
     index = tantivy.Index.open(str(scratch))
@@ -227,7 +255,7 @@ def _marked(view: SearcherView, query: tantivy.Query, scratch: Path) -> Rows | N
     if len(after) != 1 or after[0].get("deletes") is None:
         return None
     name = f"{after[0]['segment_id'].replace('-', '')}.{after[0]['deletes']['opstamp']}.del"
-    return _deleted(scratch / name, int(after[0]["max_doc"]))
+    return _read_deleted(scratch / name, int(after[0]["max_doc"]))
 
 
 def _link(folder: Path, scratch: Path) -> dict[str, list[dict[str, object]]]:
@@ -244,13 +272,17 @@ def _link(folder: Path, scratch: Path) -> dict[str, list[dict[str, object]]]:
     return found
 
 
-def _deleted(path: Path, num_docs: int) -> Rows | None:
+def _read_deleted(path: Path, num_docs: int) -> Rows | None:
     """Return the deleted documents of a file of living documents: their number, then words of 64
     bits.
     """
     raw = np.fromfile(path, np.uint8)
     words = (num_docs + 63) // 64 * 8
-    if len(raw) < 4 + words or int(raw[:4].view("<u4")[0]) != num_docs or not _known_format(raw[4 + words :].tobytes()):
+    if (
+        len(raw) < 4 + words
+        or int(raw[:4].view("<u4")[0]) != num_docs
+        or not _known_format(raw[4 + words :].tobytes())
+    ):
         return None
     dead = np.unpackbits(~raw[4 : 4 + words], count=num_docs, bitorder="little")
     return np.flatnonzero(dead.view(np.bool_)).astype(np.int64, copy=False)

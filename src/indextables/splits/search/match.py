@@ -79,7 +79,9 @@ Grams = tuple[str, frozenset[str | int]]
 
 def gram_fields(where: Predicate, mapping: DocMapping) -> tuple[str, ...]:
     """Return the fields that narrow a condition."""
-    return tuple(sorted({field for group in _alternatives(where, mapping) or () for field, _ in group}))
+    return tuple(
+        sorted({field for group in _alternatives(where, mapping) or () for field, _ in group})
+    )
 
 
 def gram_rows(where: Predicate, mapping: DocMapping, hits: IndexHits) -> Rows | None:
@@ -91,7 +93,11 @@ def gram_rows(where: Predicate, mapping: DocMapping, hits: IndexHits) -> Rows | 
         return None
     terms = [next(iter(group)) for group in groups if len(group) == 1]
     fields = {field for field, some in terms if len(some) == 1}
-    if 1 < len(groups) == len(terms) and len(fields) == 1 and all(len(some) == 1 for _, some in terms):
+    if (
+        1 < len(groups) == len(terms)
+        and len(fields) == 1
+        and all(len(some) == 1 for _, some in terms)
+    ):
         # A list of whole values is one look at the dictionary, not one for each of them.
         values = [term for _, some in terms for term in some]
         return hits.rows(tantivy.Query.term_set_query(hits.schema, fields.pop(), values))
@@ -103,10 +109,17 @@ def _rows_of_group(group: frozenset[Grams], hits: IndexHits) -> Rows:
     any row.
     """
     terms = {(field, gram) for field, grams in group for gram in grams}
-    counted = sorted((hits.term_bound(field, gram), field, gram) for field, gram in terms)  # a field's terms are alike
+    counted = sorted(
+        (hits.term_bound(field, gram), field, gram) for field, gram in terms
+    )  # a field's terms are alike
     rarest = counted[:LOOKED_UP]
-    queries = [tantivy.Query.term_query(hits.schema, field, gram, "basic") for _, field, gram in rarest]
-    both = queries[0] if len(queries) == 1 else tantivy.Query.boolean_query([(tantivy.Occur.Must, q) for q in queries])
+    queries = [
+        tantivy.Query.term_query(hits.schema, field, gram, "basic") for _, field, gram in rarest
+    ]
+    if len(queries) == 1:
+        both = queries[0]
+    else:
+        both = tantivy.Query.boolean_query([(tantivy.Occur.Must, q) for q in queries])
     return hits.rows_among(both, rarest[0][0])
 
 
@@ -115,22 +128,36 @@ def _alternatives(where: Predicate, mapping: DocMapping) -> tuple[frozenset[Gram
     row is possible.
     """
     if isinstance(where, And):
-        known = [groups for child in where.children if (groups := _alternatives(child, mapping)) is not None]
+        known = [
+            groups
+            for child in where.children
+            if (groups := _alternatives(child, mapping)) is not None
+        ]
         if not known:
             return None
         single = [groups[0] for groups in known if len(groups) == 1]
         # One of several alternatives stays as it is; what is certain comes to each.
-        several = min((groups for groups in known if len(groups) > 1), key=len, default=(frozenset[Grams](),))
+        several = min(
+            (groups for groups in known if len(groups) > 1), key=len, default=(frozenset[Grams](),)
+        )
         return tuple(group.union(*single) for group in several)
     if isinstance(where, Or):
         below = [_alternatives(child, mapping) for child in where.children]
-        either = tuple(group for alternatives in below if alternatives is not None for group in alternatives)
-        return None if any(alternatives is None for alternatives in below) else either
+        either = tuple(
+            group for alternatives in below if alternatives is not None for group in alternatives
+        )
+        if any(alternatives is None for alternatives in below):
+            return None
+        return either
     if isinstance(where, In):
         each = [_of_value(where.column, v.value, mapping) for v in where.literals]
-        return None if any(group is None for group in each) else tuple(group for group in each if group is not None)
+        if any(group is None for group in each):
+            return None
+        return tuple(group for group in each if group is not None)
     group = _of_leaf(where, mapping)
-    return None if group is None else (group,)
+    if group is None:
+        return None
+    return (group,)
 
 
 def _of_leaf(where: Predicate, mapping: DocMapping) -> frozenset[Grams] | None:
@@ -139,7 +166,9 @@ def _of_leaf(where: Predicate, mapping: DocMapping) -> frozenset[Grams] | None:
     if isinstance(where, TextMatch):
         return _of_literals(where.column, [where.text], mapping)
     if isinstance(where, Like):
-        return _of_literals(where.column, [p for p in pattern_parts(where.pattern) if isinstance(p, str)], mapping)
+        return _of_literals(
+            where.column, [p for p in pattern_parts(where.pattern) if isinstance(p, str)], mapping
+        )
     if isinstance(where, RLike):
         return _of_literals(where.column, regular_expression(where.pattern).literals(), mapping)
     if isinstance(where, Comparison) and where.operator == "=":
@@ -149,22 +178,35 @@ def _of_leaf(where: Predicate, mapping: DocMapping) -> frozenset[Grams] | None:
 
 def _of_value(column: Column, value: object, mapping: DocMapping) -> frozenset[Grams] | None:
     """Return what a row with exactly this value must hold: its whole-value term, or its trigrams."""
-    indexed = mapping.find(column.name) if len(column.path) == 1 else None
+    if len(column.path) == 1:
+        indexed = mapping.find(column.name)
+    else:
+        indexed = None
     whole = None if indexed is None else indexed.whole
-    term = whole_term(value, whole) if whole is not None and isinstance(value, str) else None
+    if whole is not None and isinstance(value, str):
+        term = whole_term(value, whole)
+    else:
+        term = None
     if whole is not None and term is not None:
         return frozenset([(whole.field, frozenset([term]))])
     return _of_literals(column, [value], mapping)
 
 
-def _of_literals(column: Column, literals: Iterable[object], mapping: DocMapping) -> frozenset[Grams] | None:
-    indexed = mapping.find(column.name) if len(column.path) == 1 else None
+def _of_literals(
+    column: Column, literals: Iterable[object], mapping: DocMapping
+) -> frozenset[Grams] | None:
+    if len(column.path) == 1:
+        indexed = mapping.find(column.name)
+    else:
+        indexed = None
     if indexed is None or not indexed.substring:
         return None
     texts = [text for text in literals if isinstance(text, str) and len(text) >= GRAM_SIZE]
     grams = sorted({gram for text in texts for gram in terms_of(text, GRAM_TOKENIZER)})
     step = -(-len(grams) // MAX_GRAMS) or 1
-    return frozenset([(indexed.grams.field, frozenset[str | int](grams[::step]))]) if grams else None
+    if grams:
+        return frozenset([(indexed.grams.field, frozenset[str | int](grams[::step]))])
+    return None
 
 
 _NO_ROWS: Rows = np.empty(0, np.int64)
@@ -218,7 +260,9 @@ def open_needs(
     fields, positions = prepared.needs
     if where is not None:
         condition = prepare_condition(where, split.mapping, split.schema)
-        fields = tuple(dict.fromkeys((*fields, *condition.fields, *gram_fields(where, split.mapping))))
+        fields = tuple(
+            dict.fromkeys((*fields, *condition.fields, *gram_fields(where, split.mapping)))
+        )
         positions |= condition.positions
     if not fields:
         return nullcontext()
@@ -275,7 +319,11 @@ class OpenQuery:
         column cannot be listed.
         """
         column, most = self.column(leaf), leaf.target.max_terms
-        if column.kind not in ("text", "string") or column.tokenizer == "ngram" or not has_index_for(leaf, column):
+        if (
+            column.kind not in ("text", "string")
+            or column.tokenizer == "ngram"
+            or not has_index_for(leaf, column)
+        ):
             return
         for start, count in terms.pattern_counts(leaf, column):
             fitting = count(hits.terms(column.field, start))
@@ -298,14 +346,22 @@ class OpenQuery:
             joined, rest = self.join_condition(where)
             if joined is not self.query:
                 found = self._find_matches(joined)
-                return found if rest is None else self._where(found, rest)
+                if rest is None:
+                    return found
+                return self._where(found, rest)
         if isinstance(self.query, AllRows):
-            return self._everything() if where is None else self._where(None, where)
+            if where is None:
+                return self._everything()
+            return self._where(None, where)
         found = self._find_matches(self.query)
-        return found if where is None else self._where(found, where)
+        if where is None:
+            return found
+        return self._where(found, where)
 
     def join_condition(self, where: Predicate) -> tuple[Query, Predicate | None]:
-        """Return the query with what the index answers of a condition, and the rest of the condition."""
+        """Return the query with what the index answers of a condition, and the rest of the
+        condition.
+        """
         if self.hits is None:
             return self.query, where
         condition = prepare_condition(where, self.split.mapping, self.split.schema)
@@ -318,9 +374,14 @@ class OpenQuery:
         return condition.join(self.query, query), condition.parts.rest
 
     def filter_query(self, where: Predicate) -> tuple[str | None, tantivy.Query] | None:
-        """Return a condition as an index query with its name; None if the index alone does not answer it."""
+        """Return a condition as an index query with its name; None if the index alone does not
+        answer it.
+        """
         condition = prepare_condition(where, self.split.mapping, self.split.schema).parts
-        whole = None if condition.query is None or condition.rest is not None else self.whole(condition.query)
+        if condition.query is None or condition.rest is not None:
+            whole = None
+        else:
+            whole = self.whole(condition.query)
         if whole is None or condition.query is None:
             return None
         return prepare_query(condition.query, self.split.mapping).name, whole
@@ -329,10 +390,14 @@ class OpenQuery:
         """Return the rows that match a query."""
         whole = self.whole(query)
         if whole is None or self.hits is None:
-            return np.flatnonzero(self.matches(query, np.ones(self.split.num_rows, np.bool_))).astype(np.int64)
+            return np.flatnonzero(
+                self.matches(query, np.ones(self.split.num_rows, np.bool_))
+            ).astype(np.int64)
         count = self._known_count if query is self.query else None
         name = prepare_query(query, self.split.mapping).name
-        found = self.hits.named_rows(name, whole, self._term_count(query) if count is None else count)
+        found = self.hits.named_rows(
+            name, whole, self._term_count(query) if count is None else count
+        )
         return self._with_long_terms(query, found, self.hits)
 
     def has_more_than(self, count: int) -> bool:
@@ -370,7 +435,10 @@ class OpenQuery:
         """Return how many rows match if a query is a single term."""
         while isinstance(query, Boost):
             query = query.query
-        answer = None if isinstance(query, AllRows | Bool) else self.ask(query)
+        if isinstance(query, AllRows | Bool):
+            answer = None
+        else:
+            answer = self.ask(query)
         if answer is None or answer.term is None or self.hits is None:
             return None
         return self.hits.term_count(*answer.term)
@@ -389,10 +457,14 @@ class OpenQuery:
             return found & within
         if isinstance(query, Boost):
             return self.matches(query.query, within)
-        return self._combined(query, within) if isinstance(query, Bool) else self._leaf(query, within)
+        if isinstance(query, Bool):
+            return self._combine(query, within)
+        return self._leaf(query, within)
 
     def rows_with_long_terms(self, query: Query) -> Rows:
-        """Return the rows for which the index alone cannot decide a query that it answers for all other rows."""
+        """Return the rows for which the index alone cannot decide a query that it answers for all
+        other rows.
+        """
         incomplete = self.split.incomplete
         if not incomplete or self.hits is None:
             return _NO_ROWS
@@ -404,11 +476,15 @@ class OpenQuery:
             and may_match_long_terms(leaf, self.column(leaf))
         ]
         if len(parts) <= 1:
-            return parts[0] if parts else _NO_ROWS
+            if parts:
+                return parts[0]
+            return _NO_ROWS
         return np.unique(np.concatenate(parts))
 
     def _with_long_terms(self, query: Query, found: Rows, hits: IndexHits) -> Rows:
-        """Return the rows that the index found for a query, corrected for the rows that it cannot decide."""
+        """Return the rows that the index found for a query, corrected for the rows that it cannot
+        decide.
+        """
         unknown = self.rows_with_long_terms(query)
         if not len(unknown):
             return found
@@ -426,7 +502,9 @@ class OpenQuery:
             return scan_mask(query, values, self.split.mapping)
         within = np.zeros(self.split.num_rows, np.bool_)
         within[rows] = True
-        return self._confirm(within, names, lambda table: scan_mask(query, table, self.split.mapping))[rows]
+        return self._confirm(
+            within, names, lambda table: scan_mask(query, table, self.split.mapping)
+        )[rows]
 
     def _keep_values(self, hits: IndexHits, rows: Rows, names: tuple[str, ...]) -> pa.Table:
         """Return some columns of a few rows, which every pattern query needs again."""
@@ -440,7 +518,7 @@ class OpenQuery:
         values: pa.Table = known
         return values
 
-    def _combined(self, query: Bool, within: Mask) -> Mask:
+    def _combine(self, query: Bool, within: Mask) -> Mask:
         """Return the rows of a combination: the index first, then rows, each step only on undecided
         rows.
         """
@@ -481,7 +559,9 @@ class OpenQuery:
         mapping, names = self.split.mapping, [leaf.target.column]
         bound = self._as_predicate(leaf)
         if bound is not None:
-            return self._confirm_quickly(within, names, lambda table: leaf_mask(leaf, table, mapping), bound)
+            return self._confirm_quickly(
+                within, names, lambda table: leaf_mask(leaf, table, mapping), bound
+            )
         return self._confirm(within, names, lambda table: leaf_mask(leaf, table, mapping))
 
     def _by_terms(self, leaf: Leaf) -> tuple[Mask | None, bool]:
@@ -495,7 +575,11 @@ class OpenQuery:
             if not masks or len(masks) < len(answers):
                 return None, False
             return np.logical_or.reduce(masks), all(decided for _, decided in answers)
-        if not isinstance(leaf, Words) or column.kind not in ("text", "string") or not has_index_for(leaf, column):
+        if (
+            not isinstance(leaf, Words)
+            or column.kind not in ("text", "string")
+            or not has_index_for(leaf, column)
+        ):
             return None, False
         if leaf.prefix:
             words: Sequence[terms.Word] = terms.prefix_words(column, leaf.text)[0]
@@ -523,28 +607,46 @@ class OpenQuery:
         """Return those of some rows (None: all) for which a condition is true."""
         known = without_columns(where, self.split.schema.names)
         names = columns_of(known)
-        possible = None if self.hits is None else gram_rows(known, self.split.mapping, self.hits)
+        if self.hits is None:
+            possible = None
+        else:
+            possible = gram_rows(known, self.split.mapping, self.hits)
         if possible is not None:
-            rows = possible if rows is None else possible[np.isin(possible, rows, assume_unique=True)]
-            self.narrowed = tuple(dict.fromkeys((*self.narrowed, *gram_fields(known, self.split.mapping))))
+            if rows is None:
+                rows = possible
+            else:
+                rows = possible[np.isin(possible, rows, assume_unique=True)]
+            self.narrowed = tuple(
+                dict.fromkeys((*self.narrowed, *gram_fields(known, self.split.mapping)))
+            )
         if not names:
             rows = self._everything() if rows is None else rows
-            return rows if predicate_mask(known, pa.table({"": [0]}))[0] else rows[:0]
+            if predicate_mask(known, pa.table({"": [0]}))[0]:
+                return rows
+            return rows[:0]
         within = np.full(self.split.num_rows, rows is None)
         within[slice(0) if rows is None else rows] = True
-        found = self._confirm_quickly(within, names, lambda table: predicate_mask(known, table), known)
+        found = self._confirm_quickly(
+            within, names, lambda table: predicate_mask(known, table), known
+        )
         return np.flatnonzero(found).astype(np.int64)
 
     def _as_predicate(self, leaf: Leaf) -> Predicate | None:
         """Return a leaf about whole values as a bound predicate if predicates support its type."""
         kind = self.split.schema.field(leaf.target.column).type
         other_text = is_text(kind) and not pa.types.is_string(kind)
-        if other_text or (self.column(leaf).kind in ("json", "ip") and not isinstance(leaf, Exists)):
+        if other_text or (
+            self.column(leaf).kind in ("json", "ip") and not isinstance(leaf, Exists)
+        ):
             return None
         predicate = to_predicate(leaf)
-        return None if predicate is None else bind(predicate, self.split.schema)
+        if predicate is None:
+            return None
+        return bind(predicate, self.split.schema)
 
-    def _confirm_quickly(self, within: Mask, names: Sequence[str], test: Test, bound: Predicate) -> Mask:
+    def _confirm_quickly(
+        self, within: Mask, names: Sequence[str], test: Test, bound: Predicate
+    ) -> Mask:
         """Run `_confirm` where statistics exclude rows and testing a row is cheaper than selecting
         it from its row group.
         """
@@ -555,20 +657,24 @@ class OpenQuery:
             possible = np.ones(len(within), np.bool_)
         within = within & possible
         many = np.count_nonzero(within) * _MANY > np.count_nonzero(possible)
-        return self._confirm(possible, names, test) & within if many else self._confirm(within, names, test)
+        if many:
+            return self._confirm(possible, names, test) & within
+        return self._confirm(within, names, test)
 
     def _confirm(self, within: Mask, names: Sequence[str], test: Test) -> Mask:
         """Return the rows of a mask that pass a test of some columns. Reads only these rows in
         small batches.
         """
         with PROFILER.section("test_rows"):
-            return self._confirmed(within, names, test)
+            return self._confirm_rows(within, names, test)
 
-    def _confirmed(self, within: Mask, names: Sequence[str], test: Test) -> Mask:
+    def _confirm_rows(self, within: Mask, names: Sequence[str], test: Test) -> Mask:
         found = np.zeros(len(within), np.bool_)
         rows = np.flatnonzero(within)
         at = 0
-        for batch in self.split.iter_rows(None if len(rows) == len(within) else rows, columns=names):
+        for batch in self.split.iter_rows(
+            None if len(rows) == len(within) else rows, columns=names
+        ):
             here = rows[at : at + batch.num_rows]
             found[here] = test(pa.Table.from_batches([batch]))
             at += batch.num_rows

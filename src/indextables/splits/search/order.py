@@ -1,11 +1,13 @@
-"""The order of a search's rows: by columns, by paths inside them, by score; with Spark's order of values.
+"""The order of a search's rows: by columns, by paths inside them, by score; with Spark's order of
+values.
 
-    orders = (OrderBy("level"), OrderBy("ts", descending=True))
-    rows, keys = first_rows(split, rows, orders, 10)          the first ten, and what they are ordered by
-    rows, keys = first_rows(split, rows, orders, 10, after=After(keys of the last row, its number))
+    orders = (OrderBy("level"), OrderBy("ts", descending=True)) rows, keys = first_rows(split, rows,
+    orders, 10)          the first ten, and what they are ordered by rows, keys = first_rows(split,
+    rows, orders, 10, after=After(keys of the last row, its number))
 
-The keys of rows are a table with a column for each order (`0.0`, `1.0`, …). A path of a json column holds values of
-several types and has four: its kind, the number, what a float loses of it, and the text.
+The keys of rows are a table with a column for each order (`0.0`, `1.0`, …). A path of a json column
+holds values of several types and has four: its kind, the number, what a float loses of it, and the
+text.
 """
 
 from __future__ import annotations
@@ -27,7 +29,12 @@ from indextables.splits.index.values import Leaf, documents, leaves, normal_key
 from indextables.splits.query.tree import Target
 from indextables.splits.read.searchable import Mask, Rows, Searchable
 
-_NESTED: dict[str, pa.DataType] = {"0": pa.int8(), "1": pa.float64(), "2": pa.int64(), "3": pa.string()}
+_NESTED: dict[str, pa.DataType] = {
+    "0": pa.int8(),
+    "1": pa.float64(),
+    "2": pa.int64(),
+    "3": pa.string(),
+}
 """Keys of a path with values of any type. Sort ranks: 0 numbers, 1 texts, 2 booleans."""
 
 
@@ -42,7 +49,10 @@ class OrderBy(Struct, frozen=True):
 
     @classmethod
     def parse(
-        cls, text: str, columns: Sequence[str], resolve: Callable[[tuple[str, ...]], Target | None] | None = None
+        cls,
+        text: str,
+        columns: Sequence[str],
+        resolve: Callable[[tuple[str, ...]], Target | None] | None = None,
     ) -> OrderBy:
         """Parse `ts`, `ts asc`, `ts desc`, `-ts` or `_score` (best first); with `resolve` also a
         path such as `payload.user.id`.
@@ -53,15 +63,23 @@ class OrderBy(Struct, frozen=True):
         if text[:1] == "-" and text not in columns:
             return replace(cls.parse(text[1:].strip(), columns, resolve), descending=True)
         if direction.lower() in ("asc", "desc") and (name := name.strip()):
-            order = cls(name) if name in columns else cls.parse(name, columns, resolve)
+            if name in columns:
+                order = cls(name)
+            else:
+                order = cls.parse(name, columns, resolve)
             return cls(order.column, direction.lower() == "desc", order.path)
         if text == SCORE:
             return cls(SCORE, descending=True)
-        target = resolve(tuple(text.split("."))) if resolve is not None and text else None
+        if resolve is not None and text:
+            target = resolve(tuple(text.split(".")))
+        else:
+            target = None
         if target is not None:
             return cls(target.column, path=target.path)
         message = f"Rows cannot be ordered by {text!r}."
-        raise InvalidInputError(message, hint=f"Name a column, with asc or desc: {', '.join(columns)}.", order_by=text)
+        raise InvalidInputError(
+            message, hint=f"Name a column, with asc or desc: {', '.join(columns)}.", order_by=text
+        )
 
     @property
     def is_plain(self) -> bool:
@@ -79,7 +97,11 @@ class After(Struct, frozen=True):
 
 
 def ranking(
-    keys: pa.Table, orders: Sequence[OrderBy], numbers: Rows | None = None, *, count: int | None = None
+    keys: pa.Table,
+    orders: Sequence[OrderBy],
+    numbers: Rows | None = None,
+    *,
+    count: int | None = None,
 ) -> Rows:
     """Return the positions of the rows in order, or of the first `count`. Ties keep their numbers'
     or their given order.
@@ -109,7 +131,9 @@ def ranking(
         kinds = {name: keys.column(name).type for name in keys.column_names}
         odd = next((n for n, kind in kinds.items() if not _sorts(kind)), next(iter(kinds)))
         message = f"Rows cannot be ordered by {orders[int(odd.partition('.')[0])].column!r}, which is {kinds[odd]}."
-        raise InvalidInputError(message, hint="Order by a column of numbers, text, dates or times.") from e
+        raise InvalidInputError(
+            message, hint="Order by a column of numbers, text, dates or times."
+        ) from e
 
 
 def _integers(keys: pa.Table) -> npt.NDArray[np.integer[Any]] | None:
@@ -124,7 +148,10 @@ def _integers(keys: pa.Table) -> npt.NDArray[np.integer[Any]] | None:
         if not pa.types.is_temporal(kind) or pa.types.is_interval(kind):
             return None
         kind = pa.int32() if kind.bit_width == 32 else pa.int64()
-    array = values.chunk(0) if values.num_chunks == 1 else pa.concat_arrays([*values.chunks, pa.nulls(0, values.type)])
+    if values.num_chunks == 1:
+        array = values.chunk(0)
+    else:
+        array = pa.concat_arrays([*values.chunks, pa.nulls(0, values.type)])
     integers: npt.NDArray[np.integer[Any]] = array.view(kind).to_numpy()
     return integers
 
@@ -142,17 +169,25 @@ def _sorts(kind: pa.DataType) -> bool:
 
 
 def order_keys(
-    split: Searchable, rows: Rows, orders: Sequence[OrderBy], scores: Callable[[Rows], pa.Array] | None = None
+    split: Searchable,
+    rows: Rows,
+    orders: Sequence[OrderBy],
+    scores: Callable[[Rows], pa.Array] | None = None,
 ) -> pa.Table:
     """Return the sort keys of rows of a split; null for missing columns. `scores` are the scores of
     the rows.
     """
     names = dict.fromkeys(order.column for order in orders if order.column in split.schema.names)
-    table = split.read_rows(rows, columns=list(names)) if names else pa.table({})
+    if names:
+        table = split.read_rows(rows, columns=list(names))
+    else:
+        table = pa.table({})
     return keys_of(table, len(rows), orders, None if scores is None else scores(rows))
 
 
-def keys_of(table: pa.Table, num_rows: int, orders: Sequence[OrderBy], scores: pa.Array | None = None) -> pa.Table:
+def keys_of(
+    table: pa.Table, num_rows: int, orders: Sequence[OrderBy], scores: pa.Array | None = None
+) -> pa.Table:
     """Return the keys of rows whose columns are in memory."""
     keys: dict[str, pa.Array | pa.ChunkedArray] = {}
     for number, order in enumerate(orders):
@@ -197,10 +232,14 @@ def _struct_field(kind: pa.DataType, path: tuple[str, ...]) -> tuple[list[int], 
             return None
         places.append(found[0])
         kind = kind.field(found[0]).type
-    return None if pa.types.is_nested(kind) else (places, kind)
+    if pa.types.is_nested(kind):
+        return None
+    return (places, kind)
 
 
-def _nested_keys(array: pa.ChunkedArray, order: OrderBy) -> Mapping[str, pa.Array | pa.ChunkedArray]:
+def _nested_keys(
+    array: pa.ChunkedArray, order: OrderBy
+) -> Mapping[str, pa.Array | pa.ChunkedArray]:
     """Return the keys of a path: a struct field in its type, or the least (descending: greatest)
     value of a document.
     """
@@ -210,10 +249,16 @@ def _nested_keys(array: pa.ChunkedArray, order: OrderBy) -> Mapping[str, pa.Arra
     pick = max if order.descending else min
     rows: list[tuple[int | None, float | None, int | None, str | None]] = []
     for document in documents(array):
-        values = [] if document is None else [_sortable(v) for path, v in leaves(document) if path == order.path]
+        if document is None:
+            values = []
+        else:
+            values = [_sortable(v) for path, v in leaves(document) if path == order.path]
         rows.append(pick(values) if values else (None, None, None, None))
     columns = zip(*rows, strict=True) if rows else ([], [], [], [])
-    return {name: pa.array(list(v), kind) for (name, kind), v in zip(_NESTED.items(), columns, strict=True)}
+    return {
+        name: pa.array(list(v), kind)
+        for (name, kind), v in zip(_NESTED.items(), columns, strict=True)
+    }
 
 
 def _sortable(value: Leaf) -> tuple[int, float, int, str]:
@@ -242,10 +287,12 @@ def first_rows(
     """
     order = orders[0]
     known = order.is_plain and order.column in split.schema.names
-    usable = known and len(rows) > count > 0 and has_usable_bounds(split.schema.field(order.column).type)
+    usable = (
+        known and len(rows) > count > 0 and has_usable_bounds(split.schema.field(order.column).type)
+    )
     groups = split.group_bounds(order.column) if usable else None
     if groups is None:
-        return _ranked(rows, order_keys(split, rows, orders, scores), orders, count, after)
+        return _rank(rows, order_keys(split, rows, orders, scores), orders, count, after)
     starts, bounds = groups
     group = np.searchsorted(starts, rows, side="right") - 1
     best = best_first(bounds, order)
@@ -253,12 +300,20 @@ def first_rows(
     if after is not None:
         possible, sure = behind(bounds, order, after)
         rows, group = rows[possible[group]], group[possible[group]]
-    # As many row groups as surely hold enough rows, the best first; and those that lie on both sides of a place.
-    enough = int(np.searchsorted(np.cumsum((np.bincount(group, minlength=len(best)) * sure)[best]), count)) + 1
+    # As many row groups as surely hold enough rows, the best first; and those that lie on both
+    # sides of a place.
+    enough = (
+        int(
+            np.searchsorted(
+                np.cumsum((np.bincount(group, minlength=len(best)) * sure)[best]), count
+            )
+        )
+        + 1
+    )
     chosen = ~sure
     chosen[best[:enough]] = True
     near = rows[chosen[group]]
-    first, keys = _ranked(near, order_keys(split, near, orders, scores), orders, count, after)
+    first, keys = _rank(near, order_keys(split, near, orders, scores), orders, count, after)
     if len(first) < count:
         return first, keys
     rest = rows[(~chosen & can_compete(bounds, order, keys.column("0.0")[count - 1]))[group]]
@@ -266,7 +321,7 @@ def first_rows(
         return first, keys
     # Ascending, so that equal values stay in the order of the rows.
     near = np.sort(np.concatenate([first, rest]))
-    return _ranked(near, order_keys(split, near, orders, scores), orders, count, after)
+    return _rank(near, order_keys(split, near, orders, scores), orders, count, after)
 
 
 _FEWEST_PARTS = 4
@@ -300,10 +355,19 @@ def first_at_an_end(
         return None
     if possible[part]:
         # Of the part in which these rows end, the others are looked at, whether they match or not.
-        end = int(starts[part + 1]) if part + 1 < len(starts) else split.num_rows
-        others = np.arange(starts[part], edge) if best else np.arange(edge + 1, end)
+        if part + 1 < len(starts):
+            end = int(starts[part + 1])
+        else:
+            end = split.num_rows
+        if best:
+            others = np.arange(starts[part], edge)
+        else:
+            others = np.arange(edge + 1, end)
         values = order_keys(split, others, orders[:1]).column("0.0")
-        near = pc.greater_equal(values, value) if order.descending else pc.less_equal(values, value)
+        if order.descending:
+            near = pc.greater_equal(values, value)
+        else:
+            near = pc.less_equal(values, value)
         if pc.any(near).as_py():
             return None
     return first, keys
@@ -324,7 +388,10 @@ def can_compete(bounds: ColumnRange, order: OrderBy, value: pa.Scalar) -> Mask:
     """Return which parts can hold a value that comes before or equals another."""
     if not value.is_valid:
         return np.ones(len(bounds.low), np.bool_)
-    near = pc.greater_equal(bounds.high, value) if order.descending else pc.less_equal(bounds.low, value)
+    if order.descending:
+        near = pc.greater_equal(bounds.high, value)
+    else:
+        near = pc.less_equal(bounds.low, value)
     possible: Mask = pc.fill_null(near, True).to_numpy(zero_copy_only=False)
     return possible & bounds.can_value
 
@@ -337,8 +404,14 @@ def behind(bounds: ColumnRange, order: OrderBy, after: After) -> tuple[Mask, Mas
     if not value.is_valid:
         return bounds.can_null, np.zeros(len(bounds.low), np.bool_)
     descending = order.descending
-    near = pc.less_equal(bounds.low, value) if descending else pc.greater_equal(bounds.high, value)
-    beyond = pc.less(bounds.high, value) if descending else pc.greater(bounds.low, value)
+    if descending:
+        near = pc.less_equal(bounds.low, value)
+    else:
+        near = pc.greater_equal(bounds.high, value)
+    if descending:
+        beyond = pc.less(bounds.high, value)
+    else:
+        beyond = pc.greater(bounds.low, value)
     possible: Mask = pc.fill_null(near, True).to_numpy(zero_copy_only=False)
     sure: Mask = pc.fill_null(beyond, False).to_numpy(zero_copy_only=False)
     return (possible & bounds.can_value) | bounds.can_null, sure & bounds.can_value
@@ -352,15 +425,18 @@ def has_usable_bounds(kind: pa.DataType) -> bool:
     return bool(moment or pa.types.is_integer(kind) or pa.types.is_string(kind))
 
 
-def _ranked(
+def _rank(
     rows: Rows, keys: pa.Table, orders: Sequence[OrderBy], count: int, after: After | None
 ) -> tuple[Rows, pa.Table]:
     if after is None:
         best = ranking(keys, orders, count=count)
     else:
-        # The place is ranked among the rows: what comes behind it is behind it by every key, nulls and NaN included.
+        # The place is ranked among the rows: what comes behind it is behind it by every key, nulls
+        # and NaN included.
         both = pa.concat_tables([after.keys, keys], promote_options="permissive")
-        ranks = ranking(both, orders, np.concatenate([[2 * after.row + 1], 2 * rows]))  # behind its own row
+        ranks = ranking(
+            both, orders, np.concatenate([[2 * after.row + 1], 2 * rows])
+        )  # behind its own row
         best = ranks[int(np.flatnonzero(ranks == 0)[0]) + 1 :] - 1
     best = best[:count]
     return rows[best], keys.take(pa.array(best))

@@ -1,4 +1,6 @@
-"""What a query needs of every split with the same mapping, computed once and kept for all splits of a table."""
+"""What a query needs of every split with the same mapping, computed once and kept for all splits of
+a table.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,13 @@ from msgspec import Struct
 from indextables.model.predicate import Predicate
 from indextables.splits.index.mapping import DocMapping
 from indextables.splits.query.from_predicate import IndexedCondition, split_condition
-from indextables.splits.query.to_tantivy import TermKey, field_name, index_needs, needs_norms, scored_terms
+from indextables.splits.query.to_tantivy import (
+    TermKey,
+    field_name,
+    index_needs,
+    needs_norms,
+    scored_terms,
+)
 from indextables.splits.query.tree import Query, Words, all_of, leaves
 
 _LONGEST_NAME = 4_000
@@ -35,12 +43,15 @@ class PreparedQuery(Struct, frozen=True, dict=True):
 
     @cached_property
     def name(self) -> str | None:
-        """Everything that the query says, under which its answers are remembered; None where that is very long.
+        """Everything that the query says, under which its answers are remembered; None where that
+        is very long.
 
         The query itself would not do: to Python, 1 and true are equal.
         """
         text = repr(self.query)
-        return text if len(text) <= _LONGEST_NAME else None
+        if len(text) <= _LONGEST_NAME:
+            return text
+        return None
 
     @cached_property
     def leaf_keys(self) -> dict[Words, tuple[TermKey, ...]]:
@@ -66,7 +77,11 @@ class PreparedQuery(Struct, frozen=True, dict=True):
     def fields(self) -> tuple[tuple[TermKey, str], ...]:
         """The scored terms, each with the index field that holds it."""
         columns = {key: self.mapping.find(key.target.column) for key in self.keys}
-        return tuple((key, field_name(column, key.target)) for key, column in columns.items() if column is not None)
+        return tuple(
+            (key, field_name(column, key.target))
+            for key, column in columns.items()
+            if column is not None
+        )
 
     @cached_property
     def scored_columns(self) -> tuple[str, ...]:
@@ -91,7 +106,9 @@ class PreparedCondition(Struct, frozen=True, dict=True):
     def fields(self) -> tuple[str, ...]:
         """The index fields of the query."""
         query = self.parts.query
-        return () if query is None else index_needs(query, self.mapping)[0]
+        if query is None:
+            return ()
+        return index_needs(query, self.mapping)[0]
 
     @cached_property
     def positions(self) -> bool:
@@ -117,11 +134,18 @@ class PreparedCondition(Struct, frozen=True, dict=True):
 _CONDITIONS: dict[tuple[int, int, int], PreparedCondition] = {}
 
 
-def prepare_condition(where: Predicate, mapping: DocMapping, schema: pa.Schema) -> PreparedCondition:
+def prepare_condition(
+    where: Predicate, mapping: DocMapping, schema: pa.Schema
+) -> PreparedCondition:
     """Return the prepared form of a condition; the same object for the same objects."""
     key = id(where), id(mapping), id(schema)
     known = _CONDITIONS.get(key)
-    if known is not None and known.where is where and known.mapping is mapping and known.schema is schema:
+    if (
+        known is not None
+        and known.where is where
+        and known.mapping is mapping
+        and known.schema is schema
+    ):
         return known
     if len(_CONDITIONS) >= _MAX_PREPARED:
         _CONDITIONS.clear()

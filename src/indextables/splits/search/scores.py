@@ -70,9 +70,12 @@ def term_statistics(split: Searchable, query: Query, *, ahead: bool = False) -> 
     if not keys or not split.num_rows:
         return TermStatistics(split.num_rows, dict.fromkeys(keys, 0))
     if not split.indexed:
-        return TermStatistics(split.num_rows, _counted(split, keys))
-    opening = open_needs(split, query, norms=True) if ahead else split.open_index(prepared.scored_columns)
-    with TantivyErrors(split.path, "A look at the term dictionary"), opening as view:
+        return TermStatistics(split.num_rows, _count_words(split, keys))
+    if ahead:
+        opening = open_needs(split, query, norms=True)
+    else:
+        opening = split.open_index(prepared.scored_columns)
+    with TantivyErrors(split.path, "Reading the term dictionary"), opening as view:
         assert view is not None  # a scored word is one that the index knows
         searcher = view.index.searcher()
         # Deleted rows count, as they do in tantivy's own weights, until a merge drops them.
@@ -80,10 +83,15 @@ def term_statistics(split: Searchable, query: Query, *, ahead: bool = False) -> 
         return TermStatistics(split.stored_rows, counts)
 
 
-def inverse_document_frequency(table: TermStatistics, split: TermStatistics) -> dict[TermKey, tuple[float, float]]:
+def inverse_document_frequency(
+    table: TermStatistics, split: TermStatistics
+) -> dict[TermKey, tuple[float, float]]:
     """Return the weight of each word in the table and in one split."""
     return {
-        key: (weight(table.doc_freqs.get(key, count), table.num_docs), weight(count, split.num_docs))
+        key: (
+            weight(table.doc_freqs.get(key, count), table.num_docs),
+            weight(count, split.num_docs),
+        )
         for key, count in split.doc_freqs.items()
     }
 
@@ -101,12 +109,17 @@ def weighs_values(split: Searchable, query: Query) -> bool:
     """
     if not split.indexed:
         return True
-    columns = (split.mapping.find(key.target.column) for key in prepare_query(query, split.mapping).keys)
+    columns = (
+        split.mapping.find(key.target.column) for key in prepare_query(query, split.mapping).keys
+    )
     return any(column is not None and column.kind == "string" for column in columns)
 
 
-def can_match(query: Query, split: Searchable, own: TermStatistics, whole: Query | None = None) -> bool:
-    """Whether a split can hold a match, by which of the words it holds at all; yes where that is not known.
+def can_match(
+    query: Query, split: Searchable, own: TermStatistics, whole: Query | None = None
+) -> bool:
+    """Whether a split can hold a match, by which of the words it holds at all; yes where that is
+    not known.
 
     `whole` is the query that `query` is a part of.
     """
@@ -122,18 +135,23 @@ def can_match(query: Query, split: Searchable, own: TermStatistics, whole: Query
     return all(own.doc_freqs.get(key, 1) for key in keys)
 
 
-def _counted(split: Searchable, keys: Sequence[TermKey]) -> dict[TermKey, int]:
+def _count_words(split: Searchable, keys: Sequence[TermKey]) -> dict[TermKey, int]:
     """Count the rows with each word by another engine's terms or by scanning."""
     counts = dict.fromkeys(keys, 0)
     for key in keys:
         name = key.target.column
-        holding = None if key.target.path else split.rows_with(name, [key.text])
+        if key.target.path:
+            holding = None
+        else:
+            holding = split.rows_with(name, [key.text])
         if holding is not None:
             counts[key] = int(np.count_nonzero(holding))
             continue
         for batch in split.iter_rows(columns=[name]):
             table = pa.Table.from_batches([batch])
-            counts[key] += int(np.count_nonzero(leaf_mask(Words(key.target, key.text, True), table, split.mapping)))
+            counts[key] += int(
+                np.count_nonzero(leaf_mask(Words(key.target, key.text, True), table, split.mapping))
+            )
     return counts
 
 
@@ -150,7 +168,10 @@ def scan_scores(
         return scan_scores(query.query, table, mapping, idf) * np.float32(query.factor)
     if isinstance(query, Bool):
         parts = [scan_scores(below, table, mapping, idf) for below in (*query.must, *query.should)]
-        total = np.sum(parts, axis=0, dtype=np.float32) if parts else np.zeros(table.num_rows, np.float32)
+        if parts:
+            total = np.sum(parts, axis=0, dtype=np.float32)
+        else:
+            total = np.zeros(table.num_rows, np.float32)
         return np.where(scan_mask(query, table, mapping), total, np.float32(0))
     return _leaf_scores(query, table, mapping, idf)
 
@@ -169,7 +190,9 @@ def _leaf_scores(
     # Of a phrase, the rarest word says how often the phrase can occur at most.
     counts = np.min([_term_counts(key, table, column) for key in keys], axis=0)
     frequency = np.maximum(counts, 1)
-    found: Scores = matched * (weight * frequency * (1 + _K1) / (frequency + _K1)).astype(np.float32)
+    found: Scores = matched * (weight * frequency * (1 + _K1) / (frequency + _K1)).astype(
+        np.float32
+    )
     return found
 
 
@@ -183,7 +206,9 @@ def _term_counts(key: TermKey, table: pa.Table, column: ColumnMapping) -> npt.ND
         ]
     else:
         texts = [[] if text is None else [text] for text in text_list(plain_texts(array))]
-    return np.array([sum(terms_of(t, column.tokenizer).count(key.text) for t in row) for row in texts], np.int64)
+    return np.array(
+        [sum(terms_of(t, column.tokenizer).count(key.text) for t in row) for row in texts], np.int64
+    )
 
 
 _FIRST_LIMIT, _GROWTH = 1_000, 8
@@ -238,8 +263,14 @@ def best_hits(opened: OpenQuery, limit: int, where: Predicate | None = None) -> 
         filtered = opened.filter_query(where)
         if filtered is not None and not len(opened.rows_with_long_terms(opened.query)):
             same_score = tantivy.Query.const_score_query(filtered[1], 0.0)
-            both = tantivy.Query.boolean_query([(tantivy.Occur.Must, whole), (tantivy.Occur.Must, same_score)])
-            both_names = opened.name and filtered[0] and (opened.name, frozenset(opened.idf.items()), filtered[0])
+            both = tantivy.Query.boolean_query(
+                [(tantivy.Occur.Must, whole), (tantivy.Occur.Must, same_score)]
+            )
+            both_names = (
+                opened.name
+                and filtered[0]
+                and (opened.name, frozenset(opened.idf.items()), filtered[0])
+            )
             return Hits(*opened.hits.named_scored(both_names, both, limit))
     rows = opened.rows(where)
     if not opened.split.indexed:
@@ -267,19 +298,19 @@ def best_hits(opened: OpenQuery, limit: int, where: Predicate | None = None) -> 
 def _scan_rows(opened: OpenQuery, rows: Rows) -> tuple[Rows, Scores]:
     """Return which rows match the query, and their scores, from the rows alone."""
     matching = rows[opened.scan(opened.query, rows)]
-    return matching, _scanned(opened, matching)
+    return matching, _scan(opened, matching)
 
 
 def scored_rows(opened: OpenQuery, rows: Rows) -> Scores:
     """Return the scores of rows that match the query."""
     if not opened.split.indexed:
-        return _scanned(opened, rows)
+        return _scan(opened, rows)
     _, scores = _dense(opened, opened.query, np.ones(opened.split.num_rows, np.bool_))
     found: Scores = scores[rows]
     return found
 
 
-def _scanned(opened: OpenQuery, rows: Rows, part: Query | None = None) -> Scores:
+def _scan(opened: OpenQuery, rows: Rows, part: Query | None = None) -> Scores:
     """Return the scores of rows for the query or a part of it, from the rows themselves."""
     split, query = opened.split, part or opened.query
     names = [name for name in columns(query) if name in split.schema.names]
@@ -309,10 +340,17 @@ def _scoring(opened: OpenQuery, query: Query) -> tantivy.Query | None:
         return whole
     if isinstance(query, Boost):
         below = _scoring(opened, query.query)
-        return None if below is None else tantivy.Query.boost_query(below, query.factor)
+        if below is None:
+            return None
+        return tantivy.Query.boost_query(below, query.factor)
     if not isinstance(query, Bool):
-        answer = None if isinstance(query, AllRows) else opened.ask(query)
-        return None if answer is None else answer.query
+        if isinstance(query, AllRows):
+            answer = None
+        else:
+            answer = opened.ask(query)
+        if answer is None:
+            return None
+        return answer.query
     parts = [_scoring(opened, below) for below in query.must]
     for below in query.should:
         part = opened.whole(below)
@@ -320,7 +358,9 @@ def _scoring(opened: OpenQuery, query: Query) -> tantivy.Query | None:
             raise _NotOneQueryError
         parts.append(part)
     scored = [part for part in parts if part is not None]
-    return tantivy.Query.boolean_query([(tantivy.Occur.Should, part) for part in scored]) if scored else None
+    if scored:
+        return tantivy.Query.boolean_query([(tantivy.Occur.Should, part) for part in scored])
+    return None
 
 
 def _dense(opened: OpenQuery, query: Query, within: Mask) -> tuple[Mask, Scores]:
@@ -330,7 +370,7 @@ def _dense(opened: OpenQuery, query: Query, within: Mask) -> tuple[Mask, Scores]
         found, scores = opened.matches(query, within), _all_scores(opened, whole)
         unknown = opened.rows_with_long_terms(query)
         unknown = unknown[found[unknown]]
-        scores[unknown] = _scanned(opened, unknown, query)
+        scores[unknown] = _scan(opened, unknown, query)
         return found, scores
     if isinstance(query, Boost):
         found, scores = _dense(opened, query.query, within)
@@ -344,7 +384,7 @@ def _dense(opened: OpenQuery, query: Query, within: Mask) -> tuple[Mask, Scores]
     scores = _all_scores(opened, answer.query)
     unknown = opened.rows_with_long_terms(query)
     unknown = unknown[found[unknown]]
-    scores[unknown] = _scanned(opened, unknown, query)
+    scores[unknown] = _scan(opened, unknown, query)
     return found, np.where(found, scores, np.float32(0))
 
 

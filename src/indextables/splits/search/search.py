@@ -1,10 +1,11 @@
 """Search over one split, and what several splits found put together.
 
-    statistics = total(term_statistics(split, query) for split in splits)       # makes scores comparable
-    tables = [search_split(split, request, statistics) for split in splits]     # any process, any order
-    merge_results(tables, request)
+    statistics = total(term_statistics(split, query) for split in splits)       # makes scores
+    comparable tables = [search_split(split, request, statistics) for split in splits]     # any
+    process, any order merge_results(tables, request)
 
-A request with a limit finds the best rows by score, or the first in an order; without one, every match, uncapped.
+A request with a limit finds the best rows by score, or the first in an order; without one, every
+match, uncapped.
 """
 
 from __future__ import annotations
@@ -22,7 +23,15 @@ from indextables.splits.index.mapping import ColumnMapping
 from indextables.splits.query.tree import Query
 from indextables.splits.read.searchable import Rows, Searchable, rows_at
 from indextables.splits.search.match import OpenQuery, open_query
-from indextables.splits.search.order import After, OrderBy, first_at_an_end, first_rows, key_types, keys_of, ranking
+from indextables.splits.search.order import (
+    After,
+    OrderBy,
+    first_at_an_end,
+    first_rows,
+    key_types,
+    keys_of,
+    ranking,
+)
 from indextables.splits.search.scores import (
     Hits,
     TermStatistics,
@@ -61,15 +70,26 @@ class SearchRequest(Struct, frozen=True):
     def check(self, schema: pa.Schema) -> None:
         """Refuse a request that a table with this schema cannot answer."""
         known = schema.names
-        asked = [*self.columns, *(order.column for order in self.orders if not self.ranked or order.column != SCORE)]
+        asked = [
+            *self.columns,
+            *(order.column for order in self.orders if not self.ranked or order.column != SCORE),
+        ]
         unknown = [name for name in asked if name not in known]
         if unknown:
             message = f"There is no column {', '.join(map(repr, unknown))}."
-            raise InvalidInputError(message, hint=f"Known columns: {', '.join(known)}.", columns=known)
+            raise InvalidInputError(
+                message, hint=f"Known columns: {', '.join(known)}.", columns=known
+            )
         if self.offset < 0 or (self.limit is not None and self.limit < 0):
             message = f"A limit of {self.limit} from offset {self.offset} makes no sense."
-            raise InvalidInputError(message, hint="Give numbers from 0 up.", limit=self.limit, offset=self.offset)
-        taken = [name for name in (SCORE, SNIPPET, HIGHLIGHT) if name in self.columns and self._adds(name)]
+            raise InvalidInputError(
+                message, hint="Give numbers from 0 up.", limit=self.limit, offset=self.offset
+            )
+        taken = [
+            name
+            for name in (SCORE, SNIPPET, HIGHLIGHT)
+            if name in self.columns and self._adds(name)
+        ]
         if taken:
             message = f"The table has a column {taken[0]!r} of its own."
             raise InvalidInputError(message, hint="Leave it out of `columns`.", column=taken[0])
@@ -82,7 +102,11 @@ class SearchRequest(Struct, frozen=True):
     def orders(self) -> tuple[OrderBy, ...]:
         """Return the sort orders, the first first; empty for best by score."""
         order = self.order_by
-        return () if order is None else (order,) if isinstance(order, OrderBy) else order
+        if order is None:
+            return ()
+        if isinstance(order, OrderBy):
+            return (order,)
+        return order
 
     @property
     def by_score(self) -> bool:
@@ -97,10 +121,14 @@ class SearchRequest(Struct, frozen=True):
     @property
     def wanted(self) -> int | None:
         """Maximum number of rows that each split must return."""
-        return None if self.limit is None else self.limit + self.offset
+        if self.limit is None:
+            return None
+        return self.limit + self.offset
 
     def _adds(self, name: str) -> bool:
-        return self.scores if name == SCORE else (self.snippet if name == SNIPPET else self.highlight) is not None
+        if name == SCORE:
+            return self.scores
+        return (self.snippet if name == SNIPPET else self.highlight) is not None
 
 
 def search_split(
@@ -119,14 +147,21 @@ def search_split(
     return read_hits(split, find_hits(split, request, statistics, own), request)
 
 
-def merge_results(tables: Sequence[pa.Table], request: SearchRequest, schema: pa.Schema) -> pa.Table:
+def merge_results(
+    tables: Sequence[pa.Table], request: SearchRequest, schema: pa.Schema
+) -> pa.Table:
     """Merge the rows of several splits in order, from offset to limit; `schema` is the table's."""
     nothing = _no_rows(request, schema)
-    if not nothing.num_columns:  # tables of no columns are counted, and lose their count when they are concatenated
+    if (
+        not nothing.num_columns
+    ):  # tables of no columns are counted, and lose their count when they are concatenated
         batches = [batch for table in tables for batch in table.to_batches()]
         return pa.Table.from_batches(batches, nothing.schema).slice(request.offset, request.limit)
     same = len(tables) == 1 and tables[0].schema.equals(nothing.schema)
-    found = tables[0] if same else pa.concat_tables([nothing, *tables], promote_options="permissive")
+    if same:
+        found = tables[0]
+    else:
+        found = pa.concat_tables([nothing, *tables], promote_options="permissive")
     if request.by_score:
         order = np.argsort(-found.column(SCORE).to_numpy(), kind="stable")
         found = rows_at(found, order)
@@ -146,7 +181,9 @@ def _keys(table: pa.Table) -> pa.Table:
 
 def _without_keys(table: pa.Table) -> pa.Table:
     names = [name for name in table.column_names if name.startswith(_ORDER)]
-    return table.drop_columns(names) if names else table
+    if names:
+        return table.drop_columns(names)
+    return table
 
 
 def find_hits(
@@ -164,8 +201,13 @@ def find_hits(
     """
     if own is not None and not can_match(request.query, split, own):
         return Hits(np.empty(0, np.int64), np.empty(0, np.float32))
-    weights = inverse_document_frequency(statistics or own, own) if own is not None else {}
-    with open_query(split, request.query, where=request.where, norms=request.scores, idf=weights) as opened:
+    if own is not None:
+        weights = inverse_document_frequency(statistics or own, own)
+    else:
+        weights = {}
+    with open_query(
+        split, request.query, where=request.where, norms=request.scores, idf=weights
+    ) as opened:
         return _hits(opened, request, alone=alone)
 
 
@@ -176,13 +218,24 @@ def best_of(hits: Sequence[Hits], request: SearchRequest) -> tuple[Rows, Rows]:
         return np.zeros(len(only), np.int64), only
     lengths = [len(found.rows) for found in hits]
     number = np.repeat(np.arange(len(hits)), lengths)
-    place = np.concatenate([np.arange(length) for length in lengths]) if lengths else number
+    if lengths:
+        place = np.concatenate([np.arange(length) for length in lengths])
+    else:
+        place = number
     if not request.orders:
-        order = np.argsort(-np.concatenate([np.empty(0, np.float32), *(h.scores for h in hits)]), kind="stable")
+        order = np.argsort(
+            -np.concatenate([np.empty(0, np.float32), *(h.scores for h in hits)]), kind="stable"
+        )
     else:
         keys = [found.keys for found in hits if found.keys is not None]
-        joined = pa.concat_tables(keys, promote_options="permissive") if keys else None
-        order = number if joined is None else ranking(joined, request.orders)
+        if keys:
+            joined = pa.concat_tables(keys, promote_options="permissive")
+        else:
+            joined = None
+        if joined is None:
+            order = number
+        else:
+            order = ranking(joined, request.orders)
     order = order[request.offset : request.wanted]
     return number[order], place[order]
 
@@ -196,10 +249,13 @@ def read_best(
 ) -> pa.Table:
     """Read the result of a request with a limit: only rows of the best hits, once per split."""
     number, place = best_of(hits, request)
-    winners = np.flatnonzero(np.bincount(number, minlength=len(hits))).tolist() if len(number) else []
+    if len(number):
+        winners = np.flatnonzero(np.bincount(number, minlength=len(hits))).tolist()
+    else:
+        winners = []
     # A table without rows still says what the columns are.
     winners = winners or list(range(len(hits)))[:1]
-    # A table without columns has no rows: what they are ordered by stands in for them.
+    # A table without columns has no rows: the sort keys represent them.
     ordered = not request.columns
 
     def read(at: int) -> pa.Table:
@@ -207,13 +263,18 @@ def read_best(
 
     none, found = _no_rows(request, schema, ordered=ordered), list(each(read, winners))
     same = len(found) == 1 and found[0].schema.equals(none.schema)
-    table = found[0] if same else pa.concat_tables([none, *found], promote_options="permissive")
+    if same:
+        table = found[0]
+    else:
+        table = pa.concat_tables([none, *found], promote_options="permissive")
     if len(winners) > 1:
         # The rows came split by split: where each of the result is among them.
         places = np.empty(len(number), np.int64)
         places[np.argsort(number, kind="stable")] = np.arange(len(number))
         table = rows_at(table, places)
-    return _without_keys(table) if ordered else table
+    if ordered:
+        return _without_keys(table)
+    return table
 
 
 def _weighs(split: Searchable, request: SearchRequest, statistics: TermStatistics | None) -> bool:
@@ -223,19 +284,33 @@ def _weighs(split: Searchable, request: SearchRequest, statistics: TermStatistic
 def _hits(opened: OpenQuery, request: SearchRequest, *, alone: bool) -> Hits:
     """Return the rows to read, in order."""
     if request.by_score:
-        return _best_after(opened, request) if request.paged else best_hits(opened, request.wanted or 0, request.where)
-    at_end = None if request.order_by is None else _first_at_an_end(opened, request)
+        if request.paged:
+            return _best_after(opened, request)
+        return best_hits(opened, request.wanted or 0, request.where)
+    if request.order_by is None:
+        at_end = None
+    else:
+        at_end = _first_at_an_end(opened, request)
     if at_end is not None:
         return at_end
     rows, keys = opened.rows(request.where), None
     if request.ranked:
         every = Hits(rows, scored_rows(opened, rows))
         if request.wanted is not None:
-            rows, keys = _first(opened, every.rows, request, lambda some: every.of(some).score_column())
+            rows, keys = _first(
+                opened, every.rows, request, lambda some: every.of(some).score_column()
+            )
         return Hits(rows, every.of(rows).scores, keys)
-    if request.orders and request.wanted is not None and not (alone and len(rows) <= request.wanted):
+    if (
+        request.orders
+        and request.wanted is not None
+        and not (alone and len(rows) <= request.wanted)
+    ):
         rows, keys = _first(opened, rows, request)
-    scores = scored_rows(opened, rows) if request.score else np.zeros(len(rows), np.float32)
+    if request.score:
+        scores = scored_rows(opened, rows)
+    else:
+        scores = np.zeros(len(rows), np.float32)
     return Hits(rows, scores, keys)
 
 
@@ -246,23 +321,38 @@ _END_ROWS = 256
 def _first_at_an_end(opened: OpenQuery, request: SearchRequest) -> Hits | None:
     """Return the first rows in the order of a request if they are found without all matching rows."""
     wanted = request.wanted
-    if wanted is None or not request.orders or request.ranked or request.where is not None or request.after is not None:
+    if (
+        wanted is None
+        or not request.orders
+        or request.ranked
+        or request.where is not None
+        or request.after is not None
+    ):
         return None
     some = max(_END_ROWS, 2 * wanted)
     if not opened.has_more_than(2 * some):
         return None
-    first = first_at_an_end(opened.split, lambda last: opened.end_rows(some, last=last), request.orders, wanted)
+    first = first_at_an_end(
+        opened.split, lambda last: opened.end_rows(some, last=last), request.orders, wanted
+    )
     if first is None:
         return None
     rows, keys = first
-    return Hits(rows, scored_rows(opened, rows) if request.score else np.zeros(len(rows), np.float32), keys)
+    return Hits(
+        rows, scored_rows(opened, rows) if request.score else np.zeros(len(rows), np.float32), keys
+    )
 
 
 def _first(
-    opened: OpenQuery, rows: Rows, request: SearchRequest, scores: Callable[[Rows], pa.Array] | None = None
+    opened: OpenQuery,
+    rows: Rows,
+    request: SearchRequest,
+    scores: Callable[[Rows], pa.Array] | None = None,
 ) -> tuple[Rows, pa.Table]:
     """Return the first rows in the order of a request with a limit."""
-    return first_rows(opened.split, rows, request.orders, request.wanted or 0, after=request.after, scores=scores)
+    return first_rows(
+        opened.split, rows, request.orders, request.wanted or 0, after=request.after, scores=scores
+    )
 
 
 def _best_after(opened: OpenQuery, request: SearchRequest) -> Hits:
@@ -274,18 +364,27 @@ def _best_after(opened: OpenQuery, request: SearchRequest) -> Hits:
     hits, after = best_hits(opened, opened.split.num_rows, request.where), request.after
     if after is not None:
         last = np.float32(after.keys.column("0.0")[0].as_py())
-        hits = hits.at(np.flatnonzero((hits.scores < last) | ((hits.scores == last) & (hits.rows > after.row))))
+        hits = hits.at(
+            np.flatnonzero((hits.scores < last) | ((hits.scores == last) & (hits.rows > after.row)))
+        )
     return hits.at(np.arange(min(len(hits.rows), request.wanted or 0)))
 
 
-def read_hits(split: Searchable, hits: Hits, request: SearchRequest, *, ordered: bool = True) -> pa.Table:
+def read_hits(
+    split: Searchable, hits: Hits, request: SearchRequest, *, ordered: bool = True
+) -> pa.Table:
     """Read the columns of the hits. Columns that the split lacks are null. `ordered` adds the sort
     keys for `merge_results`.
     """
     extra = [request.snippet.column] if request.snippet else []
     extra += request.highlight.columns if request.highlight else ()
-    order = [order.column for order in request.orders if order.column != SCORE] if ordered else []
-    stored = [n for n in dict.fromkeys([*request.columns, *extra, *order]) if n in split.schema.names]
+    if ordered:
+        order = [order.column for order in request.orders if order.column != SCORE]
+    else:
+        order = []
+    stored = [
+        n for n in dict.fromkeys([*request.columns, *extra, *order]) if n in split.schema.names
+    ]
     found = split.read_rows(hits.rows, columns=stored)
     if len(stored) == len({*request.columns, *extra, *order}):
         table = found.select(list(request.columns))
@@ -299,16 +398,22 @@ def read_hits(split: Searchable, hits: Hits, request: SearchRequest, *, ordered:
         name = request.snippet.column
         column = split.mapping.find(name) or ColumnMapping(name, "", "none")
         texts = _column(found, name, len(hits.rows))
-        table = table.append_column(SNIPPET, snippets(texts, request.query, column, request.snippet))
+        table = table.append_column(
+            SNIPPET, snippets(texts, request.query, column, request.snippet)
+        )
     if request.highlight is not None:
         shown = {name: _column(found, name, len(hits.rows)) for name in request.highlight.columns}
-        table = table.append_column(HIGHLIGHT, highlights(shown, request.query, split.mapping, request.highlight))
+        table = table.append_column(
+            HIGHLIGHT, highlights(shown, request.query, split.mapping, request.highlight)
+        )
     if ordered and request.orders:
         scores = hits.score_column() if request.scores else None
         keys = keys_of(found, len(hits.rows), request.orders, scores)
         for name in keys.column_names:
             table = table.append_column(f"{_ORDER}{name}", keys.column(name))
-    return table if request.columns else table.drop_columns([""])
+    if request.columns:
+        return table
+    return table.drop_columns([""])
 
 
 _EMPTY: dict[tuple[object, ...], tuple[pa.Schema, pa.Table]] = {}
@@ -319,7 +424,14 @@ _MAX_EMPTY = 256
 def _no_rows(request: SearchRequest, schema: pa.Schema, *, ordered: bool = True) -> pa.Table:
     """Return an empty result with the columns and types of the request."""
     order = request.orders if ordered else ()
-    key = (id(schema), request.columns, request.scores, request.snippet is None, request.highlight, order)
+    key = (
+        id(schema),
+        request.columns,
+        request.scores,
+        request.snippet is None,
+        request.highlight,
+        order,
+    )
     known = _EMPTY.get(key)
     if known is not None and known[0] is schema:
         return known[1]
@@ -341,4 +453,6 @@ def _empty(request: SearchRequest, schema: pa.Schema, *, ordered: bool) -> pa.Ta
 
 
 def _column(table: pa.Table, name: str, rows: int) -> pa.ChunkedArray | pa.Array:
-    return table.column(name) if name in table.column_names else pa.nulls(rows)
+    if name in table.column_names:
+        return table.column(name)
+    return pa.nulls(rows)

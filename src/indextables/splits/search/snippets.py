@@ -19,7 +19,18 @@ from indextables.splits.index.analyzers import TextToken, analyze, terms_of, tok
 from indextables.splits.index.mapping import ColumnMapping, DocMapping, is_text
 from indextables.splits.index.values import plain_texts, text_list
 from indextables.splits.query import terms
-from indextables.splits.query.tree import Bool, Boost, Equals, Fuzzy, Leaf, OneOf, Query, Regex, Wildcard, Words
+from indextables.splits.query.tree import (
+    Bool,
+    Boost,
+    Equals,
+    Fuzzy,
+    Leaf,
+    OneOf,
+    Query,
+    Regex,
+    Wildcard,
+    Words,
+)
 
 Span = tuple[int, int]
 """Start and end of a marked passage in characters."""
@@ -43,7 +54,9 @@ class Snippet(Struct, frozen=True):
             message = f"There is no text column {self.column!r} to take a snippet from."
             raise InvalidInputError(message, hint=f"Columns of text: {known}.", column=self.column)
         if self.max_chars < 1:
-            raise InvalidInputError(f"A snippet of {self.max_chars} characters makes no sense.", hint="Give 1 or more.")
+            raise InvalidInputError(
+                f"A snippet of {self.max_chars} characters makes no sense.", hint="Give 1 or more."
+            )
 
 
 MAX_FRAGMENTS, MAX_LENGTH = 100, 100_000
@@ -67,13 +80,16 @@ class Highlight(Struct, frozen=True):
         """Parse `"message"`, `["message", "title"]` or `{"columns": [...], "fragments": 3,
         "length": 120}`.
         """
-        options = given if isinstance(given, Mapping) else {"columns": given}
+        if isinstance(given, Mapping):
+            options = given
+        else:
+            options = {"columns": given}
         unknown = sorted(set(options) - {"columns", "fragments", "length"})
         if unknown or "columns" not in options:
-            message = (
-                f"highlight knows columns, fragments and length, not {', '.join(map(repr, unknown)) or 'nothing'}."
+            message = f"highlight knows columns, fragments and length, not {', '.join(map(repr, unknown)) or 'nothing'}."
+            raise InvalidInputError(
+                message, hint='Write ["message"], or {"columns": ["message"], "fragments": 2}.'
             )
-            raise InvalidInputError(message, hint='Write ["message"], or {"columns": ["message"], "fragments": 2}.')
         names = (
             (options["columns"],)
             if isinstance(options["columns"], str)
@@ -83,7 +99,9 @@ class Highlight(Struct, frozen=True):
         length = whole_number("length", options.get("length", 120), low=1)
         if not names or fragments > MAX_FRAGMENTS or length > MAX_LENGTH:
             message = f"highlight takes columns, 1 to {MAX_FRAGMENTS} fragments and a length of 1 to {MAX_LENGTH}."
-            raise InvalidInputError(message, hint='Write {"columns": ["message"], "fragments": 2, "length": 80}.')
+            raise InvalidInputError(
+                message, hint='Write {"columns": ["message"], "fragments": 2, "length": 80}.'
+            )
         return cls(tuple(dict.fromkeys(names)), fragments, length)
 
     @property
@@ -101,7 +119,10 @@ class Highlight(Struct, frozen=True):
 
 
 def highlights(
-    texts: Mapping[str, pa.Array | pa.ChunkedArray], query: Query, mapping: DocMapping, request: Highlight
+    texts: Mapping[str, pa.Array | pa.ChunkedArray],
+    query: Query,
+    mapping: DocMapping,
+    request: Highlight,
 ) -> pa.Array:
     """Return the highlights of every row: for each column the marked fragments in order; none for a
     null.
@@ -118,29 +139,40 @@ def highlights(
     return pa.StructArray.from_arrays(columns, fields=list(request.type))
 
 
-def _fragments(text: str, found: Sequence[NumberedSpan], request: Highlight) -> list[dict[str, Any]]:
+def _fragments(
+    text: str, found: Sequence[NumberedSpan], request: Highlight
+) -> list[dict[str, Any]]:
     """Return the passages with the most distinct words, then the most words, in the order of the
     text.
     """
     marked = sorted((start, end, number) for start, end, number in found if end > start)
-    joined = _joined([(start, end) for start, end, _ in marked])
+    joined = _join([(start, end) for start, end, _ in marked])
     chosen: list[Span] = []
     while marked and len(chosen) < request.fragments:
         low, high = _best_window(marked, request.length)
         chosen.append((low, high))
-        marked = [(start, end, number) for start, end, number in marked if end <= low or start >= high]
+        marked = [
+            (start, end, number) for start, end, number in marked if end <= low or start >= high
+        ]
     chosen.sort()
     shown: list[dict[str, Any]] = []
     before = 0
     for place, (low, high) in enumerate(chosen):
-        after = chosen[place + 1][0] if place + 1 < len(chosen) else len(text)
-        start, before = _widened(text, low, high, request.length, before, after)
-        marks = [{"start": first, "end": last} for first, last in joined if first >= start and last <= before]
+        if place + 1 < len(chosen):
+            after = chosen[place + 1][0]
+        else:
+            after = len(text)
+        start, before = _widen(text, low, high, request.length, before, after)
+        marks = [
+            {"start": first, "end": last}
+            for first, last in joined
+            if first >= start and last <= before
+        ]
         shown.append({"start": start, "text": text[start:before], "marks": marks})
     return shown
 
 
-def _best_window(marked: Sequence[tuple[int, int, int]], room: int) -> Span:
+def _best_window(marked: Sequence[tuple[int, int, int]], width: int) -> Span:
     """Return start and end of the passage with the most distinct words. One that exceeds the length
     is taken alone.
     """
@@ -148,7 +180,7 @@ def _best_window(marked: Sequence[tuple[int, int, int]], room: int) -> Span:
     inside: dict[int, int] = {}
     last = 0
     for low, high, number in marked:
-        while last < len(marked) and marked[last][1] <= max(low + room, high):
+        while last < len(marked) and marked[last][1] <= max(low + width, high):
             inside[marked[last][2]] = inside.get(marked[last][2], 0) + 1
             last += 1
         size = (len(inside), sum(inside.values()))
@@ -160,11 +192,14 @@ def _best_window(marked: Sequence[tuple[int, int, int]], room: int) -> Span:
     return window
 
 
-def _widened(text: str, low: int, high: int, length: int, before: int, after: int) -> Span:
+def _widen(text: str, low: int, high: int, length: int, before: int, after: int) -> Span:
     """Extend a passage up to a length, at blanks if possible, and not into its neighbours."""
     spare = max(0, length - (high - low))
     start = max(before, low - spare // 2)
-    end = min(after, start + (high - low) + spare) if start + (high - low) + spare > high else high
+    if start + (high - low) + spare > high:
+        end = min(after, start + (high - low) + spare)
+    else:
+        end = high
     if start > before and not text[start - 1].isspace():
         blank = next((n for n in range(start, low) if text[n].isspace()), None)
         start = low if blank is None else blank + 1
@@ -178,20 +213,28 @@ def _widened(text: str, low: int, high: int, length: int, before: int, after: in
     return start, end
 
 
-def snippets(texts: pa.Array | pa.ChunkedArray, query: Query, column: ColumnMapping, request: Snippet) -> pa.Array:
+def snippets(
+    texts: pa.Array | pa.ChunkedArray, query: Query, column: ColumnMapping, request: Snippet
+) -> pa.Array:
     """Return the snippet of every text: null for null, the start of the text if none of the words
     occurs.
     """
     find = _marker(query, request.column, column)
     return pa.array(
-        [None if t is None else _snippet(t, find(t), request) for t in text_list(plain_texts(texts))], pa.string()
+        [
+            None if t is None else _snippet(t, find(t), request)
+            for t in text_list(plain_texts(texts))
+        ],
+        pa.string(),
     )
 
 
-def spans(texts: Sequence[str | None], query: Query, name: str, column: ColumnMapping) -> list[list[Span]]:
+def spans(
+    texts: Sequence[str | None], query: Query, name: str, column: ColumnMapping
+) -> list[list[Span]]:
     """Return the matching passages of each text in order; overlapping ones are joined."""
     find = _marker(query, name, column)
-    return [[] if t is None else _joined([(low, high) for low, high, _ in find(t)]) for t in texts]
+    return [[] if t is None else _join([(low, high) for low, high, _ in find(t)]) for t in texts]
 
 
 def _marker(query: Query, name: str, column: ColumnMapping) -> Callable[[str], list[NumberedSpan]]:
@@ -199,7 +242,9 @@ def _marker(query: Query, name: str, column: ColumnMapping) -> Callable[[str], l
     exact: dict[str, list[int]] = {}
     tests: list[tuple[int, terms.Test]] = []
     finders: list[tuple[int, Finder]] = []
-    for number, word in enumerate(w for leaf in _shown_leaves(query, name) for w in _words(leaf, column)):
+    for number, word in enumerate(
+        w for leaf in _shown_leaves(query, name) for w in _words(leaf, column)
+    ):
         if isinstance(word, str):
             exact.setdefault(word, []).append(number)
         elif isinstance(word, TermTest):
@@ -214,7 +259,10 @@ def _marker(query: Query, name: str, column: ColumnMapping) -> Callable[[str], l
         if quick and text.isascii():
             lowered = text.lower()
             return spans + [
-                (*s, n) for word, numbers in exact.items() for s in _words_in(lowered, word) for n in numbers
+                (*s, n)
+                for word, numbers in exact.items()
+                for s in _words_in(lowered, word)
+                for n in numbers
             ]
         for token in tokens_of(text, tokenizer) if exact or tests else ():
             word = token.text
@@ -229,7 +277,11 @@ def _are_plain(words: Iterable[str], tokenizer: str) -> bool:
     """Return whether words can be found in ASCII texts without an analysis, as runs of letters and
     digits.
     """
-    return tokenizer == "default" and bool(words) and all(w.isascii() and w.isalnum() and w == w.lower() for w in words)
+    return (
+        tokenizer == "default"
+        and bool(words)
+        and all(w.isascii() and w.isalnum() and w == w.lower() for w in words)
+    )
 
 
 def _words_in(lowered: str, word: str) -> Iterator[Span]:
@@ -251,7 +303,9 @@ def _shown_leaves(query: Query, name: str) -> Iterator[Leaf]:
         yield from _shown_leaves(query.query, name)
     elif isinstance(query, OneOf):
         yield from (item for item in query.items if item.target.column == name)
-    elif isinstance(query, Words | Wildcard | Regex | Fuzzy | Equals) and query.target.column == name:
+    elif (
+        isinstance(query, Words | Wildcard | Regex | Fuzzy | Equals) and query.target.column == name
+    ):
         yield query
 
 
@@ -272,7 +326,10 @@ def _words(leaf: Leaf, column: ColumnMapping) -> Iterator[str | TermTest | Finde
     elif isinstance(leaf, Words) and leaf.prefix:
         before, last = terms.prefix_words(column, leaf.text)
         if last is not None and before:
-            row = [*((word.offset, word.text.__eq__) for word in before), (last.offset, _starts_with(last.text))]
+            row = [
+                *((word.offset, word.text.__eq__) for word in before),
+                (last.offset, _starts_with(last.text)),
+            ]
             yield from _row_finders(column, row)
         elif last is not None:
             yield TermTest(_starts_with(last.text))
@@ -295,7 +352,9 @@ def _starts_with(prefix: str) -> terms.Test:
     return lambda text: text.startswith(prefix)
 
 
-def _row_finders(column: ColumnMapping, tests: Sequence[tuple[int, terms.Test]]) -> Iterator[Finder]:
+def _row_finders(
+    column: ColumnMapping, tests: Sequence[tuple[int, terms.Test]]
+) -> Iterator[Finder]:
     """Return how each word of a phrase is found: only where the other words are adjacent."""
     tokenizer = column.tokenizer or "raw"
     for wanted, _ in tests:
@@ -306,7 +365,10 @@ def _row_finders(column: ColumnMapping, tests: Sequence[tuple[int, terms.Test]])
                 by_place.setdefault(token.position, []).append(token)
 
             def fits(start: int) -> bool:
-                return all(any(test(t.text) for t in by_place.get(start + offset, ())) for offset, test in tests)
+                return all(
+                    any(test(t.text) for t in by_place.get(start + offset, ()))
+                    for offset, test in tests
+                )
 
             own = dict(tests)[wanted]
             return [
@@ -320,7 +382,10 @@ def _row_finders(column: ColumnMapping, tests: Sequence[tuple[int, terms.Test]])
 
 
 def _substring_finder(leaf: Leaf, column: ColumnMapping) -> Finder:
-    pattern = terms.term_patterns(column, leaf.pattern)[0] if isinstance(leaf, Wildcard) else None
+    if isinstance(leaf, Wildcard):
+        pattern = terms.term_patterns(column, leaf.pattern)[0]
+    else:
+        pattern = None
     wanted = pattern or ((terms.lowered(leaf.text),) if isinstance(leaf, Words) else ())
     find = terms.pattern_search(wanted)
 
@@ -339,27 +404,29 @@ def _snippet(text: str, marked: Sequence[NumberedSpan], request: Snippet) -> str
     if end == len(text):
         start = max(0, end - request.max_chars)
     shown, at = "", start
-    for low, high in _joined([(low, high) for low, high, _ in marked]):
+    for low, high in _join([(low, high) for low, high, _ in marked]):
         if low < start or high > end:
             continue
-        shown += html.escape(text[at:low]) + request.before + html.escape(text[low:high]) + request.after
+        shown += (
+            html.escape(text[at:low]) + request.before + html.escape(text[low:high]) + request.after
+        )
         at = high
     return shown + html.escape(text[at:end])
 
 
-def _best_start(marked: Sequence[tuple[int, int, int]], room: int) -> int:
+def _best_start(marked: Sequence[tuple[int, int, int]], width: int) -> int:
     """Return the start of the passage with the most distinct words, then the most words, then the
     first.
     """
     best, start = (0, 0), 0
     for first, (low, _, _) in enumerate(marked):
-        inside = [number for _, high, number in marked[first:] if high <= low + room]
+        inside = [number for _, high, number in marked[first:] if high <= low + width]
         if (len(set(inside)), len(inside)) > best:
             best, start = (len(set(inside)), len(inside)), low
     return start
 
 
-def _joined(spans: Sequence[Span]) -> list[Span]:
+def _join(spans: Sequence[Span]) -> list[Span]:
     """Join overlapping passages, in order."""
     if len(spans) < 2:
         return [*spans]

@@ -35,7 +35,12 @@ from indextables.splits.format.section_table import MAX_ROWS, Origin
 from indextables.splits.index.builder import IndexBuilder
 from indextables.splits.index.mapping import DocMapping
 from indextables.splits.index.segments import Layer, Segment, merge_segments
-from indextables.splits.index.tantivy_files import Mask, TantivyErrors, scratch_folder, writing_errors
+from indextables.splits.index.tantivy_files import (
+    Mask,
+    TantivyErrors,
+    scratch_folder,
+    writing_errors,
+)
 from indextables.splits.index.values import IncompleteValues, keep_living
 from indextables.splits.read.reader import SplitReader
 from indextables.splits.read.searchable import Rows, Searchable
@@ -58,7 +63,9 @@ class MergeSource(Struct, frozen=True):
     @property
     def rows(self) -> int:
         """Number of living rows."""
-        return self.reader.num_rows if self.alive is None else int(np.count_nonzero(self.alive))
+        if self.alive is None:
+            return self.reader.num_rows
+        return int(np.count_nonzero(self.alive))
 
 
 @contextmanager
@@ -80,7 +87,9 @@ def merge_splits(
     `reuse_index=False` re-indexes every row.
     """
     if sum(source.rows for source in sources) > MAX_ROWS:
-        raise InvalidInputError(f"A split holds at most {MAX_ROWS} rows.", hint="Merge fewer splits at once.")
+        raise InvalidInputError(
+            f"A split holds at most {MAX_ROWS} rows.", hint="Merge fewer splits at once."
+        )
     folder = scratch_folder("merge", settings.temp_directory)
     schema = schema.remove_metadata()
     statistics = SplitStatistics(
@@ -88,14 +97,20 @@ def merge_splits(
     )
     try:
         nonempty = [source for source in sources if source.rows]
-        reuse_index = reuse_index and not any(_fills_index(source.reader, schema, mapping) for source in nonempty)
-        segment = _merged_segment(nonempty, mapping, folder) if reuse_index and nonempty else None
+        reuse_index = reuse_index and not any(
+            _fills_index(source.reader, schema, mapping) for source in nonempty
+        )
+        if reuse_index and nonempty:
+            segment = _merged_segment(nonempty, mapping, folder)
+        else:
+            segment = None
         with writing_errors(str(folder), "Merging splits"):
-            info = (
-                _merge(nonempty, schema, mapping, folder, statistics, segment, settings.heap_bytes)
-                if nonempty
-                else None
-            )
+            if nonempty:
+                info = _merge(
+                    nonempty, schema, mapping, folder, statistics, segment, settings.heap_bytes
+                )
+            else:
+                info = None
         yield info
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -111,7 +126,10 @@ def _merge(
     heap_bytes: int,
 ) -> SplitInfo:
     """Stream the rows, and index them if there is no merged segment."""
-    builder = IndexBuilder(folder / "index", mapping, heap_bytes) if not segment and mapping.indexed else None
+    if not segment and mapping.indexed:
+        builder = IndexBuilder(folder / "index", mapping, heap_bytes)
+    else:
+        builder = None
     body = ParquetBody(folder / "split", schema, mapping)
     try:
         for source in sources:
@@ -171,14 +189,23 @@ def can_merge_segment(reader: Searchable, mapping: DocMapping) -> bool:
     )
 
 
-def _merged_segment(sources: Sequence[MergeSource], mapping: DocMapping, folder: Path) -> Segment | None:
+def _merged_segment(
+    sources: Sequence[MergeSource], mapping: DocMapping, folder: Path
+) -> Segment | None:
     """Return the merged segment, or None if the rows must be re-indexed."""
-    readers = [s.reader for s in sources if isinstance(s.reader, SplitReader) and can_merge_segment(s.reader, mapping)]
+    readers = [
+        s.reader
+        for s in sources
+        if isinstance(s.reader, SplitReader) and can_merge_segment(s.reader, mapping)
+    ]
     if len(readers) != len(sources) or not mapping.indexed:
         return None
     try:
         with TantivyErrors(str(folder), "Merging"):
-            layers = [Layer(reader.segment, source.alive) for reader, source in zip(readers, sources, strict=True)]
+            layers = [
+                Layer(reader.segment, source.alive)
+                for reader, source in zip(readers, sources, strict=True)
+            ]
             return merge_segments(layers, mapping, folder / "merged")
     except CorruptTableError as e:
         log.warning("Segments could not be merged, so rows are indexed again: %s", e.message)
@@ -186,7 +213,8 @@ def _merged_segment(sources: Sequence[MergeSource], mapping: DocMapping, folder:
 
 
 def _join_incomplete(sources: Sequence[MergeSource]) -> dict[str, IncompleteValues]:
-    """Return the incomplete values of all sources; where a source records a count alone, so does the result.
+    """Return the incomplete values of all sources; where a source records a count alone, so does
+    the result.
 
     Such a count includes deleted rows: it may be too high, never too low.
     """
@@ -204,7 +232,9 @@ def _join_incomplete(sources: Sequence[MergeSource]) -> dict[str, IncompleteValu
                 known.append(living.rows + start)
         start += source.rows
     joined = {name: None if rows is None else np.concatenate(rows) for name, rows in parts.items()}
-    return {name: IncompleteValues(counts[name], rows) for name, rows in joined.items() if counts[name]}
+    return {
+        name: IncompleteValues(counts[name], rows) for name, rows in joined.items() if counts[name]
+    }
 
 
 Places = npt.NDArray[np.int64]
@@ -240,7 +270,9 @@ class RowOrder:
         batches = [
             align(batch, self._keys, source.reader.path)
             for source in self._sources
-            for batch in _rows(source, None, [n for n in self._keys.names if n in source.reader.schema.names])
+            for batch in _rows(
+                source, None, [n for n in self._keys.names if n in source.reader.schema.names]
+            )
         ]
         return _sorted_places(pa.Table.from_batches(batches, self._keys))
 
@@ -253,7 +285,9 @@ class RowOrder:
         """Yield the rows in order with the table's columns."""
         step = self._rows_at_once()
         for start in range(0, len(self.places), step):
-            yield from self._stretch(self.places[start : start + step]).to_batches(max_chunksize=_FEWEST_ROWS)
+            yield from self._stretch(self.places[start : start + step]).to_batches(
+                max_chunksize=_FEWEST_ROWS
+            )
 
     def _stretch(self, places: Places) -> pa.Table:
         ascending = np.sort(places)
@@ -262,15 +296,21 @@ class RowOrder:
             low, high = np.searchsorted(ascending, self._starts[number : number + 2])
             if low < high:
                 own = ascending[low:high] - self._starts[number]
-                batches += [align(b, self._schema, source.reader.path) for b in _rows(source, own, None)]
+                batches += [
+                    align(b, self._schema, source.reader.path) for b in _rows(source, own, None)
+                ]
         rows = pa.Table.from_batches(batches, self._schema)
         return rows.take(pa.array(np.searchsorted(ascending, places)))
 
     def _rows_at_once(self) -> int:
-        first = next((b for s in self._sources for b in _rows(s, np.arange(min(s.rows, 1_000)), None)), None)
+        first = next(
+            (b for s in self._sources for b in _rows(s, np.arange(min(s.rows, 1_000)), None)), None
+        )
         if first is None or not first.num_rows:
             return _FEWEST_ROWS
-        return max(_FEWEST_ROWS, self._pass_bytes * int(first.num_rows) // max(int(first.nbytes), 1))
+        return max(
+            _FEWEST_ROWS, self._pass_bytes * int(first.num_rows) // max(int(first.nbytes), 1)
+        )
 
 
 def check_sortable(schema: pa.Schema, name: str) -> pa.Field:
@@ -278,18 +318,25 @@ def check_sortable(schema: pa.Schema, name: str) -> pa.Field:
     field = schema.field(name)
     if not is_atomic(field.type):
         message = f"Rows cannot be sorted by {name!r}, which is {field.type}."
-        raise InvalidInputError(message, hint="Sort by columns of numbers, text, dates or times.", column=name)
+        raise InvalidInputError(
+            message, hint="Sort by columns of numbers, text, dates or times.", column=name
+        )
     return field
 
 
-def _rows(source: MergeSource, own: Places | None, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+def _rows(
+    source: MergeSource, own: Places | None, columns: Sequence[str] | None
+) -> Iterator[pa.RecordBatch]:
     """Yield living rows of a source, all or by their numbers among the living."""
     if columns is not None and not columns:
         yield pa.record_batch({"": pa.nulls(source.rows)})
         return
     rows: Rows | Mask | None = source.alive
     if own is not None:
-        rows = own if source.alive is None else np.flatnonzero(source.alive)[own]
+        if source.alive is None:
+            rows = own
+        else:
+            rows = np.flatnonzero(source.alive)[own]
     yield from source.reader.iter_rows(rows, columns=columns)
 
 

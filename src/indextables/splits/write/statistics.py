@@ -35,7 +35,9 @@ class StatsCollector:
         partition_columns: Sequence[str] = (),
     ) -> None:
         self._settings = settings or StatsSettings()
-        self._columns = [_Column(f) for f in indexed_fields(schema, self._settings, partition_columns)]
+        self._columns = [
+            _Column(f) for f in indexed_fields(schema, self._settings, partition_columns)
+        ]
         self._num_records = 0
 
     def add(self, batch: pa.RecordBatch | pa.Table) -> None:
@@ -46,7 +48,10 @@ class StatsCollector:
 
     def finish(self) -> FileStatistics:
         """Return the statistics of all added rows."""
-        limit = self._settings.max_length if self._settings.truncate else None
+        if self._settings.truncate:
+            limit = self._settings.max_length
+        else:
+            limit = None
         lows = {c.name: c.low_text(limit) for c in self._columns}
         highs = {c.name: c.high_text(limit) for c in self._columns}
         return FileStatistics(
@@ -57,7 +62,9 @@ class StatsCollector:
         )
 
 
-def indexed_fields(schema: pa.Schema, settings: StatsSettings, partition_columns: Sequence[str] = ()) -> list[pa.Field]:
+def indexed_fields(
+    schema: pa.Schema, settings: StatsSettings, partition_columns: Sequence[str] = ()
+) -> list[pa.Field]:
     """Return the columns with statistics: the named ones, or the first comparable ones up to a
     limit.
 
@@ -75,7 +82,9 @@ def indexed_fields(schema: pa.Schema, settings: StatsSettings, partition_columns
                 )
         return [schema.field(name) for name in names if name not in partition_columns]
     fields = [f for f in TableSchema(schema, tuple(partition_columns)).stored if is_atomic(f.type)]
-    return fields if settings.indexed_columns < 0 else fields[: settings.indexed_columns]
+    if settings.indexed_columns < 0:
+        return fields
+    return fields[: settings.indexed_columns]
 
 
 class _Column:
@@ -102,8 +111,12 @@ class _Column:
                 values = values.filter(pc.invert(nan))
         ends = pc.min_max(values)
         if ends["min"].is_valid:
-            self._low = ends["min"] if self._low is None else self._end("min", self._low, ends["min"])
-            self._high = ends["max"] if self._high is None else self._end("max", self._high, ends["max"])
+            self._low = (
+                ends["min"] if self._low is None else self._end("min", self._low, ends["min"])
+            )
+            self._high = (
+                ends["max"] if self._high is None else self._end("max", self._high, ends["max"])
+            )
 
     def _end(self, which: str, a: Any, b: Any) -> Any:
         return pc.min_max(pa.array([a, b], self._type))[which]
@@ -112,13 +125,17 @@ class _Column:
         if self._low is None:
             return None
         text = self._certain(self._low, "-0.0")
-        return shorten_min(text, limit) if text is not None and limit and pa.types.is_string(self._type) else text
+        if text is not None and limit and pa.types.is_string(self._type):
+            return shorten_min(text, limit)
+        return text
 
     def high_text(self, limit: int | None) -> str | None:
         if self._high is None or self._nan:
             return None
         text = self._certain(self._high, "0.0")
-        return shorten_max(text, limit) if text is not None and limit and pa.types.is_string(self._type) else text
+        if text is not None and limit and pa.types.is_string(self._type):
+            return shorten_max(text, limit)
+        return text
 
     def _certain(self, end: Any, zero: str) -> str | None:
         """Return the text of a bound, or None if a reader could not parse it (a year outside 1 to
@@ -127,7 +144,9 @@ class _Column:
         if pa.types.is_floating(self._type) and end.as_py() == 0:
             return zero
         text = encode_value(end)
-        return text if text is not None and decode_value(text, self._type) is not None else None
+        if text is not None and decode_value(text, self._type) is not None:
+            return text
+        return None
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -157,7 +176,9 @@ class SplitStatistics:
         self._bytes += batch.nbytes
         self._collector.add(batch)
         if self._time_column is not None:
-            bounds = pc.min_max(batch.column(self._time_column).cast(pa.timestamp("us")).cast(pa.int64())).as_py()
+            bounds = pc.min_max(
+                batch.column(self._time_column).cast(pa.timestamp("us")).cast(pa.int64())
+            ).as_py()
             if bounds["min"] is not None:
                 low, high = self._times or (bounds["min"], bounds["max"])
                 self._times = min(low, bounds["min"]), max(high, bounds["max"])
@@ -186,7 +207,9 @@ def time_column(schema: pa.Schema, chosen: str = "") -> str | None:
     if place < 0 or not pa.types.is_timestamp(schema.field(place).type):
         timestamps = [f.name for f in schema if pa.types.is_timestamp(f.type)]
         message = f"indexing.timestampColumn names {chosen!r}, which is no timestamp column."
-        raise InvalidInputError(message, hint=f"Timestamp columns: {', '.join(timestamps) or 'none'}.", column=chosen)
+        raise InvalidInputError(
+            message, hint=f"Timestamp columns: {', '.join(timestamps) or 'none'}.", column=chosen
+        )
     return chosen
 
 

@@ -1,4 +1,5 @@
-"""Rows in, splits out: a stream of Arrow batches becomes finished split files on local disk, in bounded memory.
+"""Rows in, splits out: a stream of Arrow batches becomes finished split files on local disk, in
+bounded memory.
 
     with SplitWriter(schema, mapping, settings=settings) as writer:
         for batch in batches:
@@ -7,9 +8,9 @@
         for split in writer.finish():
             upload(split)
 
-Rows keep their order within and across splits. The writer's folder, with every split in it, is gone when it closes,
-however it closes. Rows belong to one partition; partition columns are not part of the file, as in Hive and Delta. A new
-split is put at `<column>=<value>/splits/split-<uuid>.split`.
+Rows keep their order within and across splits. The writer's folder, with every split in it, is gone
+when it closes, however it closes. Rows belong to one partition; partition columns are not part of
+the file, as in Hive and Delta. A new split is put at `<column>=<value>/splits/split-<uuid>.split`.
 """
 
 from __future__ import annotations
@@ -101,7 +102,10 @@ class SplitWriter:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -113,7 +117,10 @@ class SplitWriter:
                 part = piece.slice(0, self._settings.max_rows - current.rows)
                 piece = piece.slice(part.num_rows)
                 current.add(part)
-            if current.rows >= self._settings.max_rows or self._estimate(current) >= self._settings.target_bytes:
+            if (
+                current.rows >= self._settings.max_rows
+                or self._estimate(current) >= self._settings.target_bytes
+            ):
                 full += self.finish()
         return full
 
@@ -138,7 +145,9 @@ class SplitWriter:
         """
         missing = [name for name in self.schema.names if name not in batch.schema.names]
         if missing:
-            raise SchemaMismatchError(f"The data has no column {', '.join(map(repr, missing))}.", missing=missing)
+            raise SchemaMismatchError(
+                f"The data has no column {', '.join(map(repr, missing))}.", missing=missing
+            )
         batch = batch.select(self.schema.names)
         for field, actual in zip(self.schema, batch.schema, strict=True):
             if field.type != actual.type:
@@ -155,14 +164,21 @@ class _OpenSplit:
     """One split under construction: rows, index and statistics."""
 
     def __init__(
-        self, folder: Path, schema: pa.Schema, mapping: DocMapping, heap_bytes: int, statistics: SplitStatistics
+        self,
+        folder: Path,
+        schema: pa.Schema,
+        mapping: DocMapping,
+        heap_bytes: int,
+        statistics: SplitStatistics,
     ) -> None:
         folder.mkdir()
         self._folder = folder
         self._mapping = mapping
         self._statistics = statistics
         self._body = ParquetBody(folder / "split", schema, mapping)
-        self._index = IndexBuilder(folder / "index", mapping, heap_bytes) if mapping.indexed else None
+        self._index = (
+            IndexBuilder(folder / "index", mapping, heap_bytes) if mapping.indexed else None
+        )
 
     @property
     def rows(self) -> int:
@@ -213,7 +229,9 @@ def write_splits(
 
     Closing the generator early also cleans up.
     """
-    with SplitWriter(schema, mapping, settings=settings, stats=stats, tags=tags, origin=origin) as writer:
+    with SplitWriter(
+        schema, mapping, settings=settings, stats=stats, tags=tags, origin=origin
+    ) as writer:
         for batch in batches:
             for split in writer.write(batch):
                 yield split

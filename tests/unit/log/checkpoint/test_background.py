@@ -1,4 +1,6 @@
-"""Checkpoints beside the commits: no commit waits for one, none is lost at the end, and a failure fails no commit."""
+"""Checkpoints beside the commits: no commit waits for one, none is lost at the end, and a failure
+fails no commit.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ def with_queue(log: TransactionLog, queue: CheckpointQueue) -> TransactionLog:
     return log
 
 
-def test_commits_go_on_while_a_checkpoint_is_written(tmp_path: Path, queue: CheckpointQueue) -> None:
+def test_commits_go_on_while_a_checkpoint_is_written(
+    tmp_path: Path, queue: CheckpointQueue
+) -> None:
     new_state_log(tmp_path)
     store = GatedStore(tmp_path)
     log = with_queue(state_log(store, checkpoint=EVERY_SECOND), queue)
@@ -65,7 +69,9 @@ def test_commits_go_on_while_a_checkpoint_is_written(tmp_path: Path, queue: Chec
     assert states(tmp_path) == [2] and log.upkeep.checkpoints == 1
     commit(log, file(5))
     assert queue.wait(60) and states(tmp_path)[-1] >= 4
-    assert live(state_log(LocalStore(str(tmp_path))).newest()) == sorted(file(n).path for n in range(6))
+    assert live(state_log(LocalStore(str(tmp_path))).newest()) == sorted(
+        file(n).path for n in range(6)
+    )
 
 
 def test_at_most_one_at_a_time_for_a_table(queue: CheckpointQueue) -> None:
@@ -87,7 +93,8 @@ def test_a_failure_is_logged_and_counted_and_tried_again(
 ) -> None:
     new_state_log(tmp_path)
     faulty = FaultyStore(
-        LocalStore(str(tmp_path)), [Fault(None, path_contains="state-v", effect=Effect.FAIL_BEFORE, times=99)]
+        LocalStore(str(tmp_path)),
+        [Fault(None, path_contains="state-v", effect=Effect.FAIL_BEFORE, times=99)],
     )
     log = with_queue(state_log(faulty, checkpoint=EVERY_SECOND), queue)
     with caplog.at_level(logging.WARNING):
@@ -150,7 +157,9 @@ def test_a_table_made_anew_in_the_place_of_another_gets_no_state_of_it(
     assert CHECKPOINTS.wait(60) and ids(Table.open(str(path))) == [*range(20), 107]
 
 
-def test_a_state_of_a_table_that_was_removed_meanwhile_is_taken_back(tmp_path: Path, queue: CheckpointQueue) -> None:
+def test_a_state_of_a_table_that_was_removed_meanwhile_is_taken_back(
+    tmp_path: Path, queue: CheckpointQueue
+) -> None:
     new_state_log(tmp_path)
     store = GatedStore(tmp_path)
     log = with_queue(state_log(store, checkpoint=EVERY_SECOND), queue)

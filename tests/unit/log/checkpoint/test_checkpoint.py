@@ -1,4 +1,6 @@
-"""States: written when it is time, small when little changed, exact in every count, and never in a commit's way."""
+"""States: written when it is time, small when little changed, exact in every count, and never in a
+commit's way.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,9 @@ def test_two_writers_do_not_write_the_same_state_twice(tmp_path: Path) -> None:
 def test_bytes_written_follow_the_change_not_the_table(tmp_path: Path) -> None:
     written = {}
     for size in (200, 2000):
-        log = new_state_log(tmp_path / str(size), state_write=StateWriteSettings(entries_per_manifest=500))
+        log = new_state_log(
+            tmp_path / str(size), state_write=StateWriteSettings(entries_per_manifest=500)
+        )
         commit(log, *(file(n) for n in range(size)))
         log.checkpoint()
         commit(log, *(file(n) for n in range(size, size + 50)))
@@ -86,7 +90,9 @@ def test_bytes_written_follow_the_change_not_the_table(tmp_path: Path) -> None:
     assert written[2000] < written[200] * 1.3
 
 
-@pytest.mark.parametrize(("bound", "asked", "older"), [(0, False, 0), (1 << 20, False, 2), (0, True, 2)])
+@pytest.mark.parametrize(
+    ("bound", "asked", "older"), [(0, False, 0), (1 << 20, False, 2), (0, True, 2)]
+)
 def test_a_checkpoint_reads_back_what_it_wrote_and_of_the_rest_what_costs_little(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: int, asked: bool, older: int
 ) -> None:
@@ -97,12 +103,16 @@ def test_a_checkpoint_reads_back_what_it_wrote_and_of_the_rest_what_costs_little
     log.checkpoint()
     before = {manifest.path for manifest in newest_state(log).manifests}
     store = FaultyStore(LocalStore(str(tmp_path)))
-    log = state_log(store, cached=False, checkpoint=CheckpointSettings(interval=1000 if asked else 1))
+    log = state_log(
+        store, cached=False, checkpoint=CheckpointSettings(interval=1000 if asked else 1)
+    )
     commit(log, file(200))
     if asked:
         log.checkpoint()
     read = [
-        path.removeprefix(f"{log_files.LOG}/") for verb, path in store.calls if verb == "get" and "/manifest-" in path
+        path.removeprefix(f"{log_files.LOG}/")
+        for verb, path in store.calls
+        if verb == "get" and "/manifest-" in path
     ]
     assert len(read) == len(set(read)) == older + 1
     assert len(before & set(read)) == older
@@ -129,8 +139,14 @@ def test_removed_files_become_tombstones(tmp_path: Path) -> None:
     log.checkpoint()
     state = newest_state(log)
     assert {(t.path, t.version) for t in state.tombstones} == {(file(3).path, 2), (file(4).path, 2)}
-    assert (state.num_files, state.total_bytes) == (49, sum(1000 + n for n in [*range(50), 100]) - 2007)
-    assert [(m.num_entries, m.live_entry_count, m.tombstone_count) for m in state.manifests] == [(50, 48, 2), (1, 1, 0)]
+    assert (state.num_files, state.total_bytes) == (
+        49,
+        sum(1000 + n for n in [*range(50), 100]) - 2007,
+    )
+    assert [(m.num_entries, m.live_entry_count, m.tombstone_count) for m in state.manifests] == [
+        (50, 48, 2),
+        (1, 1, 0),
+    ]
     assert live(log.reload()) == sorted(file(n).path for n in [*range(50), 100] if n not in (3, 4))
 
 
@@ -159,7 +175,9 @@ def test_a_path_added_again_is_not_hidden_and_stands_once(tmp_path: Path) -> Non
     ],
     ids=["share of tombstones", "large remove"],
 )
-def test_removals_that_call_for_compaction(tmp_path: Path, compaction: CompactionSettings, removed: int) -> None:
+def test_removals_that_call_for_compaction(
+    tmp_path: Path, compaction: CompactionSettings, removed: int
+) -> None:
     log = new_state_log(tmp_path, compaction=compaction)
     commit(log, *(file(n) for n in range(40)))
     log.checkpoint()
@@ -212,7 +230,11 @@ def test_parts_that_cannot_match_are_not_fetched(tmp_path: Path) -> None:
     commit(log, *(file(n) for n in range(100)))
     log.checkpoint()
     store = FaultyStore(LocalStore(str(tmp_path)))
-    for where, parts, files in [("day = '3'", 1, 10), ("id >= 985", 10, 2), ("day > '6' AND day != '8'", 3, 20)]:
+    for where, parts, files in [
+        ("day = '3'", 1, 10),
+        ("id >= 985", 10, 2),
+        ("day > '6' AND day != '8'", 3, 20),
+    ]:
         snapshot = state_log(store, cached=False).newest()
         store.calls.clear()
         bound = bind(parse(where), SCHEMA)
@@ -222,10 +244,15 @@ def test_parts_that_cannot_match_are_not_fetched(tmp_path: Path) -> None:
 
 
 def test_bounds_of_numbers_rule_parts_out_too(tmp_path: Path) -> None:
-    log = new_state_log(tmp_path, partitioned=False, state_write=StateWriteSettings(entries_per_manifest=10))
+    log = new_state_log(
+        tmp_path, partitioned=False, state_write=StateWriteSettings(entries_per_manifest=10)
+    )
     commit(log, *(msgspec.structs.replace(file(n), partition_values={}) for n in range(50)))
     log.checkpoint()
-    assert [(m.column_bounds or {})["id"] for m in newest_state(log).manifests][:2] == [("0", "99"), ("100", "199")]
+    assert [(m.column_bounds or {})["id"] for m in newest_state(log).manifests][:2] == [
+        ("0", "99"),
+        ("100", "199"),
+    ]
     store = FaultyStore(LocalStore(str(tmp_path)))
     snapshot = state_log(store, cached=False).newest()
     store.calls.clear()
@@ -235,7 +262,9 @@ def test_bounds_of_numbers_rule_parts_out_too(tmp_path: Path) -> None:
 
 def test_everything_but_the_files_survives_in_the_state(tmp_path: Path) -> None:
     log = new_state_log(tmp_path)
-    log.commit(log.newest(), Changes("WRITE", adds=[file(1)], txn=("stream", 7)), txn_id="the-commit")
+    log.commit(
+        log.newest(), Changes("WRITE", adds=[file(1)], txn=("stream", 7)), txn_id="the-commit"
+    )
     log.commit(log.newest(), _Skip(Operation.SKIP))
     log.checkpoint()
     before = log.newest().header
@@ -250,7 +279,9 @@ def test_everything_but_the_files_survives_in_the_state(tmp_path: Path) -> None:
 
 class _Skip(Changes, frozen=True):
     def plan(self, snapshot: Any, *, now_ms: int) -> Any:
-        skip = SkipAction(path=file(1).path, skip_timestamp=1, reason="r", operation="merge", skip_count=4)
+        skip = SkipAction(
+            path=file(1).path, skip_timestamp=1, reason="r", operation="merge", skip_count=4
+        )
         return type(super().plan(snapshot, now_ms=now_ms))([skip], self._info([]))
 
 
@@ -284,13 +315,17 @@ def test_every_codec_can_be_read_back(tmp_path: Path, compression: str) -> None:
     log = new_state_log(tmp_path, state_write=StateWriteSettings(compression=compression, level=9))
     commit(log, *(file(n) for n in range(30)))
     log.checkpoint()
-    assert live(state_log(LocalStore(str(tmp_path))).newest()) == sorted(file(n).path for n in range(30))
+    assert live(state_log(LocalStore(str(tmp_path))).newest()) == sorted(
+        file(n).path for n in range(30)
+    )
 
 
 def test_a_merge_is_followed_by_a_state(tmp_path: Path) -> None:
     log = new_state_log(tmp_path)
     commit(log, *(file(n) for n in range(10)))
-    version = commit(log, file(50), removes=[file(n).path for n in range(4)], operation=Operation.MERGE)
+    version = commit(
+        log, file(50), removes=[file(n).path for n in range(4)], operation=Operation.MERGE
+    )
     assert states(tmp_path) == [version]
     assert newest_state(log).tombstones == ()
     off = new_state_log(tmp_path / "off", compaction=CompactionSettings(after_merge=False))
@@ -306,14 +341,18 @@ def test_a_failed_state_never_fails_the_commit(
 ) -> None:
     new_state_log(tmp_path)
     verb = "put" if place == "_last_checkpoint" else None
-    faulty = FaultyStore(LocalStore(str(tmp_path)), [Fault(verb, path_contains=place, effect=effect, times=99)])
+    faulty = FaultyStore(
+        LocalStore(str(tmp_path)), [Fault(verb, path_contains=place, effect=effect, times=99)]
+    )
     log = state_log(faulty, checkpoint=CheckpointSettings(interval=2))
     with caplog.at_level(logging.WARNING):
         for n in range(2):
             commit(log, file(n))
     assert log.upkeep.failures == 1
     assert "but not checkpointed" in caplog.text
-    assert live(state_log(LocalStore(str(tmp_path))).newest()) == sorted(file(n).path for n in range(2))
+    assert live(state_log(LocalStore(str(tmp_path))).newest()) == sorted(
+        file(n).path for n in range(2)
+    )
     faulty.off()
     commit(log, file(2))
     assert log.upkeep.checkpoints == 1
@@ -332,7 +371,9 @@ def test_the_pointer_never_moves_back(tmp_path: Path) -> None:
     assert states(tmp_path) == [3]
 
 
-@pytest.mark.parametrize("content", [None, b"", b"{", b'{"version":900}', b'{"version":1}', b'{"version":-4}'])
+@pytest.mark.parametrize(
+    "content", [None, b"", b"{", b'{"version":900}', b'{"version":1}', b'{"version":-4}']
+)
 def test_whatever_the_pointer_says_the_table_opens(tmp_path: Path, content: bytes | None) -> None:
     log = new_state_log(tmp_path, checkpoint=CheckpointSettings(interval=2))
     for n in range(5):
@@ -345,7 +386,9 @@ def test_whatever_the_pointer_says_the_table_opens(tmp_path: Path, content: byte
     assert (snapshot.version, snapshot.base.header.version) == (5, 4)
     assert live(snapshot) == sorted(file(n).path for n in range(5))
     commit(log, file(5))
-    assert pointer(tmp_path)["version"] == states(tmp_path)[-1] == 6, "the next checkpoint puts it right"
+    assert pointer(tmp_path)["version"] == states(tmp_path)[-1] == 6, (
+        "the next checkpoint puts it right"
+    )
 
 
 def test_what_was_proven_once_is_looked_at_again(tmp_path: Path) -> None:
@@ -369,7 +412,12 @@ def test_what_was_proven_once_is_looked_at_again(tmp_path: Path) -> None:
             failure = again.newest_failure(list_log(store))
             assert failure is not None and manifest.name in str(failure)
             manifest.write_bytes(own)
-    assert CheckpointVerifier.of(store, LogReadSettings(), StateReadSettings()).newest_failure(list_log(store)) is None
+    assert (
+        CheckpointVerifier.of(store, LogReadSettings(), StateReadSettings()).newest_failure(
+            list_log(store)
+        )
+        is None
+    )
 
 
 def test_a_state_that_lists_its_files_twice_is_not_proven(tmp_path: Path) -> None:
@@ -379,10 +427,15 @@ def test_a_state_that_lists_its_files_twice_is_not_proven(tmp_path: Path) -> Non
     (path,) = (tmp_path / log_files.LOG).glob("state-v*/_manifest.avro")
     state = decode_state(path.read_bytes(), path=str(path))
     again = msgspec.structs.replace(
-        state, manifests=state.manifests * 2, num_files=2 * state.num_files, total_bytes=2 * state.total_bytes
+        state,
+        manifests=state.manifests * 2,
+        num_files=2 * state.num_files,
+        total_bytes=2 * state.total_bytes,
     )
     path.unlink()
     path.write_bytes(encode_state(again))
     store = LocalStore(str(tmp_path))
-    failure = CheckpointVerifier.of(store, LogReadSettings(), StateReadSettings()).newest_failure(list_log(store))
+    failure = CheckpointVerifier.of(store, LogReadSettings(), StateReadSettings()).newest_failure(
+        list_log(store)
+    )
     assert "lists 60 files, where the versions lead to 30" in str(failure)

@@ -1,4 +1,6 @@
-"""Tables of older releases: JSON checkpoints of every form and Parquet ones, read, written, damaged, upgraded."""
+"""Tables of older releases: JSON checkpoints of every form and Parquet ones, read, written,
+damaged, upgraded.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,30 @@ from indextables.storage.local import LocalStore
 from indextables.wire import old_checkpoints
 from tests.support.state_logs import commit, file, live, new_state_log, newest_state, state_log
 
-SCHEMA_STRING = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}'
+SCHEMA_STRING = (
+    '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}'
+)
 PROTOCOL = {"protocol": {"minReaderVersion": 2, "minWriterVersion": 2}}
-METADATA = {"metaData": {"id": "old", "schemaString": SCHEMA_STRING, "partitionColumns": [], "configuration": {}}}
+METADATA = {
+    "metaData": {
+        "id": "old",
+        "schemaString": SCHEMA_STRING,
+        "partitionColumns": [],
+        "configuration": {},
+    }
+}
 
 
 def add(name: str) -> dict[str, Any]:
-    return {"add": {"path": name, "partitionValues": {}, "size": len(name), "modificationTime": 1, "dataChange": True}}
+    return {
+        "add": {
+            "path": name,
+            "partitionValues": {},
+            "size": len(name),
+            "modificationTime": 1,
+            "dataChange": True,
+        }
+    }
 
 
 def write(path: Path, lines: list[dict[str, Any]]) -> None:
@@ -56,7 +75,12 @@ def as_lines(log: Path) -> None:
 def as_whole_history(log: Path) -> None:
     """All actions from version 0 on, removed files and all."""
     removal: dict[str, Any] = {"remove": {"path": "f1"}}
-    lines: list[dict[str, Any]] = [PROTOCOL, METADATA, *(add(f"f{n}") for n in range(1, 5)), removal]
+    lines: list[dict[str, Any]] = [
+        PROTOCOL,
+        METADATA,
+        *(add(f"f{n}") for n in range(1, 5)),
+        removal,
+    ]
     write(log / f"{4:020d}.checkpoint.json", lines)
 
 
@@ -70,7 +94,13 @@ def as_parts(log: Path) -> None:
     parts = [f"{4:020d}.checkpoint.abc.{n:05d}.json" for n in (1, 2)]
     write(log / parts[0], [PROTOCOL, METADATA, add("f2")])
     write(log / parts[1], [add("f3"), add("f4")])
-    manifest = {"version": 4, "checkpointId": "abc", "parts": parts, "createdTime": 1, "format": "json"}
+    manifest = {
+        "version": 4,
+        "checkpointId": "abc",
+        "parts": parts,
+        "createdTime": 1,
+        "format": "json",
+    }
     (log / f"{4:020d}.checkpoint.json").write_text(json.dumps(manifest))
 
 
@@ -153,7 +183,9 @@ def test_an_append_upgrades_and_writes_a_state_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["json", "parquet"])
 def test_older_forms_are_written_by_setting(tmp_path: Path, kind: str) -> None:
-    log = new_state_log(tmp_path, checkpoint=CheckpointSettings(interval=3, format=kind, parquet_compression="zstd"))
+    log = new_state_log(
+        tmp_path, checkpoint=CheckpointSettings(interval=3, format=kind, parquet_compression="zstd")
+    )
     mapping = '[{"name":"a"}]'
     for n in range(7):
         commit(log, file(n, doc_mapping_json=mapping), removes=[file(0).path] if n == 4 else [])
@@ -188,7 +220,9 @@ def test_a_state_in_the_registry_reaches_a_json_checkpoint(tmp_path: Path) -> No
     assert list(snapshot.schema_registry.values()) == [mapping]
 
 
-def test_a_large_json_checkpoint_is_written_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_json_checkpoint_is_written_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(old_checkpoints, "ACTIONS_PER_PART", 20)
     log = new_state_log(tmp_path, checkpoint=CheckpointSettings(format="json"))
     commit(log, *(file(n) for n in range(50)))
@@ -217,6 +251,10 @@ def test_a_parquet_checkpoint_that_spark_wrote_is_a_folder(tmp_path: Path) -> No
 
 def test_absolute_paths_of_older_writers_are_made_relative(tmp_path: Path) -> None:
     log = old_table(tmp_path)
-    content = {**PROTOCOL, **METADATA, "add": [add(f"{tmp_path}/{name}")["add"] for name in LIVE_AT_4]}
+    content = {
+        **PROTOCOL,
+        **METADATA,
+        "add": [add(f"{tmp_path}/{name}")["add"] for name in LIVE_AT_4],
+    }
     (log / f"{4:020d}.checkpoint.json").write_text(json.dumps(content))
     assert live(open_at(tmp_path).newest()) == LIVE

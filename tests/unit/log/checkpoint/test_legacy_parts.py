@@ -1,4 +1,6 @@
-"""Checkpoints of the older forms in several files, as a single object, and for readers of protocol 2."""
+"""Checkpoints of the older forms in several files, as a single object, and for readers of protocol
+2.
+"""
 
 from __future__ import annotations
 
@@ -47,21 +49,29 @@ def test_a_parquet_checkpoint_goes_on_in_further_parts(tmp_path: Path) -> None:
     snapshot = log.newest()
     assert snapshot.base.header.version == 1 and live(snapshot) == files
     pointer = json.loads((tmp_path / "_transaction_log/_last_checkpoint").read_bytes())
-    assert (pointer["format"], pointer["parts"], pointer["numFiles"]) == ("parquet", len(parts(tmp_path)) + 1, FILES)
+    assert (pointer["format"], pointer["parts"], pointer["numFiles"]) == (
+        "parquet",
+        len(parts(tmp_path)) + 1,
+        FILES,
+    )
     note = json.loads((tmp_path / PARQUET_CHECKPOINTS / f"{1:020d}.checkpoint.json").read_bytes())
     assert (note["version"], note["size"], note["parts"]) == (1, FILES, pointer["parts"])
     assert log.damage() is None
 
 
 @pytest.mark.parametrize("damage", ["gone", "cut", "swapped"])
-def test_a_part_that_is_not_there_or_not_right_is_damage_and_healed(tmp_path: Path, damage: str) -> None:
+def test_a_part_that_is_not_there_or_not_right_is_damage_and_healed(
+    tmp_path: Path, damage: str
+) -> None:
     files = checkpointed(tmp_path, format="parquet", max_file_bytes=20_000)
     first, second, *_ = parts(tmp_path)
     if damage == "gone":
         first.unlink()
     else:
         first.write_bytes(second.read_bytes() if damage == "swapped" else first.read_bytes()[:-10])
-    log = state_log(LocalStore(str(tmp_path)), checkpoint=CheckpointSettings(interval=1000, format="parquet"))
+    log = state_log(
+        LocalStore(str(tmp_path)), checkpoint=CheckpointSettings(interval=1000, format="parquet")
+    )
     assert isinstance(log.damage(), CheckpointCorruptionError)
     assert live(log.newest()) == files and log.newest().base.header.version == -1
     assert log.heal() is not None
@@ -126,14 +136,20 @@ def test_a_large_checkpoint_passes_through_memory_a_few_files_at_a_time(
     assert snapshot.base.header.version == 1 and live(snapshot) == files
 
 
-def test_a_line_that_cannot_be_read_has_its_own_number_in_any_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_cannot_be_read_has_its_own_number_in_any_slice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(old_checkpoints, "LINES_PER_SLICE", 4)
     lines = version_file.encode([file(n) for n in range(12)], compress=False).splitlines()
     lines[9] = b"{no json"
     with pytest.raises(BadFileError, match="line 10,"):
         list(old_checkpoints.decode_slices(b"\n".join(lines), path="part"))
     del lines[9]
-    whole = [action for some in old_checkpoints.decode_slices(b"\n".join(lines), path="part") for action in some]
+    whole = [
+        action
+        for some in old_checkpoints.decode_slices(b"\n".join(lines), path="part")
+        for action in some
+    ]
     assert whole == old_checkpoints.decode_part(b"\n".join(lines), path="part") and len(whole) == 11
 
 
@@ -142,7 +158,13 @@ def test_the_single_object_is_as_specified_and_read_back(tmp_path: Path) -> None
     written = json.loads((tmp_path / f"_transaction_log/{1:020d}.checkpoint.json").read_text())
     assert {"protocol", "metaData", "add"} <= written.keys()
     assert written["metaData"]["id"] == "t" and len(written["add"]) == FILES
-    assert written["add"][0].keys() >= {"path", "partitionValues", "size", "modificationTime", "dataChange"}
+    assert written["add"][0].keys() >= {
+        "path",
+        "partitionValues",
+        "size",
+        "modificationTime",
+        "dataChange",
+    }
     log = state_log(LocalStore(str(tmp_path)))
     assert log.newest().base.header.version == 1 and live(log.newest()) == files
     assert log.damage() is None and list(list_log(log.store).legacy_checkpoints) == [1]

@@ -15,7 +15,9 @@ from indextables.model.file_list import from_actions
 from indextables.model.schema import schema_to_json
 
 SCHEMA = pa.schema([("month", pa.int32()), ("region", pa.string()), ("x", pa.int64())])
-METADATA = MetadataAction(id="t", schema_string=schema_to_json(SCHEMA), partition_columns=("month", "region"))
+METADATA = MetadataAction(
+    id="t", schema_string=schema_to_json(SCHEMA), partition_columns=("month", "region")
+)
 KEYS = st.tuples(st.none() | st.integers(1, 12), st.none() | st.sampled_from("ab"))
 
 
@@ -39,7 +41,9 @@ def test_rows_come_in_the_order_of_their_partitions(
     group_rows: int, parts: list[list[tuple[int | None, str | None]]]
 ) -> None:
     tables = [part(keys, n) for n, keys in enumerate(parts)]
-    readers = [lambda columns, t=t: t if columns is None else t.select(list(columns)) for t in tables]
+    readers = [
+        lambda columns, t=t: t if columns is None else t.select(list(columns)) for t in tables
+    ]
     rows = sum(t.num_rows for t in tables)
     groups = list(EntrySorter(METADATA, group_rows).sorted_groups(readers, expected_rows=rows))
     assert all(group.num_rows <= group_rows for group in groups) or rows <= group_rows

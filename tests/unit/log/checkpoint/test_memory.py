@@ -51,7 +51,9 @@ def with_state(path: Path, files: int) -> None:
 
 
 def peak_of(path: Path, form: str, *, held: bool) -> int:
-    """The most bytes, of Python and of Arrow, that a new process's checkpoint of the table needs at a time."""
+    """The most bytes, of Python and of Arrow, that a new process's checkpoint of the table needs at
+    a time.
+    """
     settings = CheckpointSettings(interval=1000, format=form, max_file_bytes=32 << 10)
     log = state_log(LocalStore(str(path)), checkpoint=settings, state_write=WRITING)
     if held:
@@ -70,7 +72,9 @@ def peak_of(path: Path, form: str, *, held: bool) -> int:
         assert report.written and report.format.startswith(form)
 
 
-@pytest.mark.parametrize("held", [False, True], ids=["fresh process", "process that holds the list"])
+@pytest.mark.parametrize(
+    "held", [False, True], ids=["fresh process", "process that holds the list"]
+)
 @pytest.mark.parametrize("form", ["avro", "json", "parquet"])
 def test_a_checkpoint_of_six_times_as_many_files_takes_little_more_memory(
     tmp_path: Path, form: str, held: bool

@@ -1,4 +1,6 @@
-"""What the specification says of states, checkpoints and clean-up, where a default or another setting hid it."""
+"""What the specification says of states, checkpoints and clean-up, where a default or another
+setting hid it.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,11 @@ def test_the_state_names_its_format_after_a_downgrade(tmp_path: Path, to: int) -
 
 
 def test_a_part_of_a_json_checkpoint_is_no_larger_than_its_limit(tmp_path: Path) -> None:
-    options = {"state.format": "json", "checkpoint.maxFileSize": "8K", "transaction.compression.enabled": False}
+    options = {
+        "state.format": "json",
+        "checkpoint.maxFileSize": "8K",
+        "transaction.compression.enabled": False,
+    }
     table = Table.create(str(tmp_path / "t"), schema=SCHEMA, options=options)
     append(table, *(f"split-{number}" for number in range(300)))
     assert table.checkpoint().format == "json-multipart"
@@ -110,7 +116,9 @@ def test_statistics_that_only_the_json_text_has_skip_splits(tmp_path: Path) -> N
         for number in range(4):
             stats = f'{{"numRecords":10,"minValues":{{"id":{number * 10}}},"maxValues":{{"id":{number * 10 + 9}}}}}'
             tx.add(AddAction(path=f"splits/{number}.split", size=1, num_records=10, stats=stats))
-        tx.add(AddAction(path="splits/bad.split", size=1, num_records=10, stats='{"minValues":{"id":'))
+        tx.add(
+            AddAction(path="splits/bad.split", size=1, num_records=10, stats='{"minValues":{"id":')
+        )
     for checkpointed in (False, True):
         if checkpointed:
             table.checkpoint()
@@ -119,24 +127,35 @@ def test_statistics_that_only_the_json_text_has_skip_splits(tmp_path: Path) -> N
 
 
 def test_a_merge_leaves_a_state_without_tombstones(tmp_path: Path) -> None:
-    options: dict[str, object] = {"state.entriesPerManifest": 8, "state.compaction.tombstoneThreshold": 1}
+    options: dict[str, object] = {
+        "state.entriesPerManifest": 8,
+        "state.compaction.tombstoneThreshold": 1,
+    }
     table = table_of(tmp_path / "t", appends=24, options=options)
     table.compact()
     table.merge(target_size="1G", max_source_splits=2, max_dest_splits=1)
     state = table.state()
-    assert (state.version, state.num_manifests > 1, state.num_tombstones) == (table.version, True, 0)
+    assert (state.version, state.num_manifests > 1, state.num_tombstones) == (
+        table.version,
+        True,
+        0,
+    )
     assert ids(Table.open(table.path)) == list(range(240))
 
 
 def test_a_checkpoint_that_cannot_be_written_is_an_error_of_its_own(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t", appends=2)
     fault = Fault(
-        verb="put_if_absent", path_contains="state-v", times=99, error=lambda: StorageFullError("The disk is full.")
+        verb="put_if_absent",
+        path_contains="state-v",
+        times=99,
+        error=lambda: StorageFullError("The disk is full."),
     )
     table.handle.log.context.store = FaultyStore(LocalStore(table.path), [fault])
     log = TransactionLog(LogContext(table.handle.log.store, log_settings(table.settings)))
     with pytest.raises(
-        CheckpointWriteError, match=f"checkpoint of version 2 of {table.path} failed: The disk is full"
+        CheckpointWriteError,
+        match=f"checkpoint of version 2 of {table.path} failed: The disk is full",
     ) as caught:
         log.checkpoint()
     assert isinstance(caught.value.__cause__, StorageFullError)
@@ -156,10 +175,14 @@ def test_a_folder_that_cannot_be_written_makes_a_checkpoint_fail_by_its_name(
         table.checkpoint()
 
 
-def test_a_clean_up_of_many_files_is_a_short_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_clean_up_of_many_files_is_a_short_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.DEBUG):
         clean_up_of(tmp_path, {"purge.txLogRetentionHours": 1})
-    lines = [(r.levelno, r.getMessage()) for r in caplog.records if "cleaned the log" in r.getMessage()]
+    lines = [
+        (r.levelno, r.getMessage()) for r in caplog.records if "cleaned the log" in r.getMessage()
+    ]
     (info,) = [text for level, text in lines if level == logging.INFO]
     assert len(info) < 300
     assert "versions 0 to " in info
@@ -167,11 +190,17 @@ def test_a_clean_up_of_many_files_is_a_short_line(tmp_path: Path, caplog: pytest
     assert any(".json" in text for level, text in lines if level == logging.DEBUG)
 
 
-def test_the_line_of_a_checkpoint_gives_its_size(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_line_of_a_checkpoint_gives_its_size(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     table = table_of(tmp_path / "t", appends=2)
     with caplog.at_level(logging.INFO):
         table.checkpoint()
-    (line,) = [r.getMessage() for r in caplog.records if "created a checkpoint of version 2" in r.getMessage()]
+    (line,) = [
+        r.getMessage()
+        for r in caplog.records
+        if "created a checkpoint of version 2" in r.getMessage()
+    ]
     written = sum(path.stat().st_size for path in (tmp_path / "t" / LOG / "manifests").iterdir())
     assert f"{written} bytes" in line
 

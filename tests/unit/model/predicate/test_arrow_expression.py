@@ -32,7 +32,10 @@ f = pc.field
         (f("(x == 1) and y") <= 2.5, "`(x == 1) and y` <= 2.5D"),
         (f("d") == dt.date(2020, 1, 1), "d = DATE '2020-01-01'"),
         (f("t") >= dt.datetime(2020, 1, 1), "t >= TIMESTAMP_NTZ '2020-01-01 00:00:00'"),
-        (f("t") >= pa.scalar(0, pa.timestamp("ns", "Europe/Paris")), "t >= TIMESTAMP '1970-01-01 00:00:00Z'"),
+        (
+            f("t") >= pa.scalar(0, pa.timestamp("ns", "Europe/Paris")),
+            "t >= TIMESTAMP '1970-01-01 00:00:00Z'",
+        ),
         (f("x") == b"ab", "x = X'6162'"),
         (f("z") == Decimal("1.20"), "z = 1.20"),
         (f("q") == pa.scalar("x", pa.large_string()), "q = 'x'"),

@@ -1,4 +1,6 @@
-"""Binding: names resolve as in Spark, literals meet the column's type exactly, and errors name what is wrong."""
+"""Binding: names resolve as in Spark, literals meet the column's type exactly, and errors name what
+is wrong.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +86,10 @@ LONG_MAX = 2**63 - 1
         ("day = TIMESTAMP '2024-02-29 02:00:00+02:00'", "day = DATE '2024-02-29'"),
         ("at = DATE '2024-02-29'", "at = TIMESTAMP '2024-02-29 00:00:00Z'"),
         ("at = '2024-02-29 12:00:00'", "at = TIMESTAMP '2024-02-29 12:00:00Z'"),
-        ("at = '2024-02-29 12:00:00.1234567-01:00'", "at = TIMESTAMP '2024-02-29 13:00:00.123456Z'"),
+        (
+            "at = '2024-02-29 12:00:00.1234567-01:00'",
+            "at = TIMESTAMP '2024-02-29 13:00:00.123456Z'",
+        ),
         ("at = TIMESTAMP_NTZ '2024-02-29 12:00:00'", "at = TIMESTAMP '2024-02-29 12:00:00Z'"),
         ("local = TIMESTAMP '2024-02-29 12:00:00Z'", "local = TIMESTAMP_NTZ '2024-02-29 12:00:00'"),
         ("tags IS NULL OR who IS NOT NULL", "tags IS NULL OR who IS NOT NULL"),
@@ -96,14 +101,19 @@ def test_literals_take_their_exact_place_in_the_columns_type(given: str, bound: 
 
 
 def test_a_bound_tree_can_be_bound_again() -> None:
-    once = bind(parse("id < 2.5 AND name LIKE '%x_' AND day IN ('2024-01-01', '2024-01-02')"), SCHEMA)
+    once = bind(
+        parse("id < 2.5 AND name LIKE '%x_' AND day IN ('2024-01-01', '2024-01-02')"), SCHEMA
+    )
     assert bind(once, SCHEMA) == once
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("idd = 1", r"There is no column 'idd'\. Did you mean 'id'\? The columns are 'id', 'Small'"),
+        (
+            "idd = 1",
+            r"There is no column 'idd'\. Did you mean 'id'\? The columns are 'id', 'Small'",
+        ),
         ("who.frist = 'x'", r"no column 'frist' in 'who'\. Did you mean 'First'\?"),
         ("zzz = 1", r"There is no column 'zzz'\. The columns are"),
         ("name.x = 1", r"Column 'name' is string and has no field 'x'"),
@@ -125,17 +135,27 @@ def test_unknown_columns(text: str, message: str) -> None:
         ("flag = 'maybe'", "flag", "boolean", "'maybe'"),
         ("day = 5", "day", "date", "5"),
         ("day = 'yesterday'", "day", "date", "'yesterday'"),
-        ("at = '2024-01-01 00:00:00 Europe/Paris'", "at", "timestamp", "'2024-01-01 00:00:00 Europe/Paris'"),
+        (
+            "at = '2024-01-01 00:00:00 Europe/Paris'",
+            "at",
+            "timestamp",
+            "'2024-01-01 00:00:00 Europe/Paris'",
+        ),
         ("price = 'cheap'", "price", "decimal(5,2)", "'cheap'"),
         ("score = DATE '2024-01-01'", "score", "double", "DATE '2024-01-01'"),
         ("who.age = 'old'", "who.age", "int", "'old'"),
     ],
 )
-def test_literals_that_do_not_fit_are_named(text: str, column: str, type_: str, literal: str) -> None:
+def test_literals_that_do_not_fit_are_named(
+    text: str, column: str, type_: str, literal: str
+) -> None:
     with pytest.raises(InvalidInputError) as caught:
         bind(parse(text), SCHEMA)
     assert caught.value.context == {"column": column, "type": type_, "literal": literal}
-    assert caught.value.message == f"Column {column!r} is {type_} and cannot be compared with {literal}."
+    assert (
+        caught.value.message
+        == f"Column {column!r} is {type_} and cannot be compared with {literal}."
+    )
 
 
 def test_text_tests_need_text() -> None:
@@ -144,7 +164,9 @@ def test_text_tests_need_text() -> None:
 
 
 def test_nested_values_cannot_be_compared() -> None:
-    with pytest.raises(InvalidInputError, match=r"'tags' is array<string>, whose values cannot be compared"):
+    with pytest.raises(
+        InvalidInputError, match=r"'tags' is array<string>, whose values cannot be compared"
+    ):
         bind(parse("tags = 'x'"), SCHEMA)
 
 
@@ -164,7 +186,14 @@ def test_exact_spelling_comes_before_any_case() -> None:
         resolve(Column(("aB",)), pa.schema([("AB", pa.int8()), ("ab", pa.int8())]))
 
 
-MOMENTS = pa.schema({"ts": pa.timestamp("us", "UTC"), "wall": pa.timestamp("us"), "day": pa.date32(), "s": pa.string()})
+MOMENTS = pa.schema(
+    {
+        "ts": pa.timestamp("us", "UTC"),
+        "wall": pa.timestamp("us"),
+        "day": pa.date32(),
+        "s": pa.string(),
+    }
+)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +204,11 @@ MOMENTS = pa.schema({"ts": pa.timestamp("us", "UTC"), "wall": pa.timestamp("us")
         ("ts < DATE '2026-01-10'", "Asia/Kolkata", "ts < '2026-01-09 18:30:00'"),
         ("ts = TIMESTAMP '2026-01-10 12:00:00'", "+02:00", "ts = '2026-01-10 10:00:00'"),
         ("ts = CAST('2026-01-10 12:00:00' AS TIMESTAMP)", "UTC-3", "ts = '2026-01-10 15:00:00'"),
-        ("ts IN ('2026-01-10', '2026-01-11 00:00:00Z')", "JST", "ts IN ('2026-01-09 15:00:00', '2026-01-11')"),
+        (
+            "ts IN ('2026-01-10', '2026-01-11 00:00:00Z')",
+            "JST",
+            "ts IN ('2026-01-09 15:00:00', '2026-01-11')",
+        ),
         (
             "NOT (ts < '2026-03-08 02:30:00' OR s = '2026-01-10')",
             "America/New_York",
@@ -188,12 +221,24 @@ MOMENTS = pa.schema({"ts": pa.timestamp("us", "UTC"), "wall": pa.timestamp("us")
             "America/New_York",
             "wall >= '2026-01-10' AND day = '2026-01-10'",
         ),
-        ("wall = TIMESTAMP '2026-01-10 12:00:00'", "America/New_York", "wall = '2026-01-10 12:00:00'"),
+        (
+            "wall = TIMESTAMP '2026-01-10 12:00:00'",
+            "America/New_York",
+            "wall = '2026-01-10 12:00:00'",
+        ),
         ("day >= TIMESTAMP '2026-01-10 00:00:00'", "America/New_York", "day >= '2026-01-10'"),
         ("wall >= '2026-03-08 00:00:00Z'", "America/New_York", "wall >= '2026-03-08'"),
         ("day = '2026-03-08 00:00:00Z'", "America/New_York", "day = '2026-03-08'"),
-        ("wall = TIMESTAMP '2026-03-08 00:00:00Z'", "America/New_York", "wall = '2026-03-07 19:00:00'"),
-        ("day = CAST(TIMESTAMP '2026-03-07 22:00:00' AS DATE)", "America/New_York", "day = '2026-03-07'"),
+        (
+            "wall = TIMESTAMP '2026-03-08 00:00:00Z'",
+            "America/New_York",
+            "wall = '2026-03-07 19:00:00'",
+        ),
+        (
+            "day = CAST(TIMESTAMP '2026-03-07 22:00:00' AS DATE)",
+            "America/New_York",
+            "day = '2026-03-07'",
+        ),
         ("day = TIMESTAMP '2018-11-04 00:00:00'", "America/Sao_Paulo", "day = '2018-11-04'"),
         (
             "TIMESTAMP '2026-03-08 00:00:00' < DATE '2026-03-08' OR ts < '2026-01-01'",
@@ -216,10 +261,16 @@ MOMENTS = pa.schema({"ts": pa.timestamp("us", "UTC"), "wall": pa.timestamp("us")
 )
 def test_moments_that_name_no_zone_are_those_of_a_zone(where: str, zone: str, same: str) -> None:
     now_ms = int(dt.datetime(2026, 1, 10, 3, tzinfo=dt.UTC).timestamp() * 1000)
-    assert bound_predicate(where, MOMENTS, now_ms=now_ms, zone=zone) == bound_predicate(same, MOMENTS)
+    assert bound_predicate(where, MOMENTS, now_ms=now_ms, zone=zone) == bound_predicate(
+        same, MOMENTS
+    )
 
 
 def test_a_zone_that_is_not_known_is_told_where_it_is_needed() -> None:
-    assert bound_predicate("s = 'x'", MOMENTS, zone="SystemV/EST5") == bound_predicate("s = 'x'", MOMENTS)
-    with pytest.raises(InvalidInputError, match="time zone 'Nowhere/X' of the condition is not known"):
+    assert bound_predicate("s = 'x'", MOMENTS, zone="SystemV/EST5") == bound_predicate(
+        "s = 'x'", MOMENTS
+    )
+    with pytest.raises(
+        InvalidInputError, match="time zone 'Nowhere/X' of the condition is not known"
+    ):
         bound_predicate("ts > '2026-01-01'", MOMENTS, zone="Nowhere/X")

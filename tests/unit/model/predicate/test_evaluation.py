@@ -1,4 +1,6 @@
-"""Evaluation: Spark's order and SQL's three-valued logic, against a table made by hand and against DuckDB."""
+"""Evaluation: Spark's order and SQL's three-valued logic, against a table made by hand and against
+DuckDB.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ TABLE = pa.table(
         "n": pa.array([1, 2, None, -5], pa.int64()),
         "d": pa.array([NAN, -0.0, None, INF], pa.float64()),
         "r": pa.array([0.1, 0.5, None, NAN], pa.float32()),
-        "p": pa.array([Decimal("1.10"), Decimal("-0.01"), None, Decimal("99.99")], pa.decimal128(4, 2)),
+        "p": pa.array(
+            [Decimal("1.10"), Decimal("-0.01"), None, Decimal("99.99")], pa.decimal128(4, 2)
+        ),
         "s": pa.array(["a\U0001f600c", "a_b\n%", None, "\uffff"]),
         "b": pa.array([b"\xff", b"\x00", None, b""]),
         "f": pa.array([True, False, None, True]),
@@ -125,7 +129,10 @@ def test_duckdb_says_the_same(condition: str) -> None:
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.register("rows", TABLE)
-        expected = [row[0] for row in connection.execute(f"SELECT ({condition})::BOOLEAN FROM rows").fetchall()]
+        expected = [
+            row[0]
+            for row in connection.execute(f"SELECT ({condition})::BOOLEAN FROM rows").fetchall()
+        ]
     assert evaluate(bind(parse(condition), TABLE.schema), TABLE).to_pylist() == expected
 
 

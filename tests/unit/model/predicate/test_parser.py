@@ -58,9 +58,17 @@ def eq(column: Column, value: Any) -> Comparison:
         ("a NOT IN (-1)", Not(In(A, (Literal(-1),)))),
         (
             "a BETWEEN 1 AND 2 AND b",
-            And((And((Comparison(">=", A, Literal(1)), Comparison("<=", A, Literal(2)))), eq(B, True))),
+            And(
+                (
+                    And((Comparison(">=", A, Literal(1)), Comparison("<=", A, Literal(2)))),
+                    eq(B, True),
+                )
+            ),
         ),
-        ("a NOT BETWEEN 1 AND 2", Not(And((Comparison(">=", A, Literal(1)), Comparison("<=", A, Literal(2)))))),
+        (
+            "a NOT BETWEEN 1 AND 2",
+            Not(And((Comparison(">=", A, Literal(1)), Comparison("<=", A, Literal(2))))),
+        ),
         ("a IS NULL", IsNull(A)),
         ("a is not null", IsNotNull(A)),
         ("isnull(a) OR isnotnull(b)", Or((IsNull(A), IsNotNull(B)))),
@@ -93,11 +101,23 @@ def eq(column: Column, value: Any) -> Comparison:
         ("a = 3BD", eq(A, Decimal(3))),
         ("a = - - 3", eq(A, 3)),
         ("a = DATE '1969-12-31'", eq(A, dt.date(1969, 12, 31))),
-        ("a = TIMESTAMP '2024-01-01 01:00:00+01:00'", eq(A, dt.datetime(2024, 1, 1, tzinfo=dt.UTC))),
-        ("a = TIMESTAMP '2024-01-01T00:00'", eq(A, dt.datetime(2024, 1, 1))),  # its zone is known where it is bound
+        (
+            "a = TIMESTAMP '2024-01-01 01:00:00+01:00'",
+            eq(A, dt.datetime(2024, 1, 1, tzinfo=dt.UTC)),
+        ),
+        (
+            "a = TIMESTAMP '2024-01-01T00:00'",
+            eq(A, dt.datetime(2024, 1, 1)),
+        ),  # its zone is known where it is bound
         ("a = TIMESTAMP '2024-01-01T00:00Z'", eq(A, dt.datetime(2024, 1, 1, tzinfo=dt.UTC))),
-        ("a = TIMESTAMP_NTZ '2024-01-01 00:00:00.25'", eq(A, dt.datetime(2024, 1, 1, 0, 0, 0, 250_000))),
-        ("date = 1 AND timestamp = 2", And((eq(Column(("date",)), 1), eq(Column(("timestamp",)), 2)))),
+        (
+            "a = TIMESTAMP_NTZ '2024-01-01 00:00:00.25'",
+            eq(A, dt.datetime(2024, 1, 1, 0, 0, 0, 250_000)),
+        ),
+        (
+            "date = 1 AND timestamp = 2",
+            And((eq(Column(("date",)), 1), eq(Column(("timestamp",)), 2))),
+        ),
         ("`we``ird.name`.x.`y z` = 1", eq(Column(("we`ird.name", "x", "y z")), 1)),
         ("größe = 1", eq(Column(("größe",)), 1)),
         ("1 = 1", Constant(True)),
@@ -153,7 +173,9 @@ def test_conditions(text: str, tree: Predicate) -> None:
         ("a NOT", 1, 3, "expected the end, AND or OR, found 'NOT'"),
     ],
 )
-def test_errors_show_the_place_and_what_was_expected(text: str, line: int, column: int, message: str) -> None:
+def test_errors_show_the_place_and_what_was_expected(
+    text: str, line: int, column: int, message: str
+) -> None:
     with pytest.raises(QuerySyntaxError) as caught:
         parse(text)
     assert message in str(caught.value)
@@ -195,11 +217,19 @@ def test_literals_are_equal_by_kind_and_value() -> None:
     assert Literal(1) != Literal(1.0)
     assert Literal(float("nan")) == Literal(float("nan"))
     paris = dt.timezone(dt.timedelta(hours=1))
-    assert Literal(dt.datetime(2024, 1, 1, 1, tzinfo=paris)).value == dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+    assert Literal(dt.datetime(2024, 1, 1, 1, tzinfo=paris)).value == dt.datetime(
+        2024, 1, 1, tzinfo=dt.UTC
+    )
 
 
 def test_values_of_other_libraries_become_plain_ones() -> None:
-    given = [np.int64(5), np.float64(0.1), np.bool_(True), np.str_("x"), pd.Timestamp("2024-01-01", tz="Europe/Paris")]
+    given = [
+        np.int64(5),
+        np.float64(0.1),
+        np.bool_(True),
+        np.str_("x"),
+        pd.Timestamp("2024-01-01", tz="Europe/Paris"),
+    ]
     texts = ["5", "0.1D", "TRUE", "'x'", "TIMESTAMP '2023-12-31 23:00:00Z'"]
     assert [str(Literal(value)) for value in given] == texts
 

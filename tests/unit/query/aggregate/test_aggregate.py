@@ -33,20 +33,38 @@ from tests.unit.splits.plain_split import make_split
 
 def test_terms_are_the_most_frequent_values() -> None:
     expected = sorted(Counter(values("level")).items(), key=lambda e: (-e[1], e[0]))
-    assert aggregate({"by": {"terms": {"field": "level"}}}) == [{"by": k, "count": n} for k, n in expected]
+    assert aggregate({"by": {"terms": {"field": "level"}}}) == [
+        {"by": k, "count": n} for k, n in expected
+    ]
     assert aggregate({"by": {"terms": {"field": "level", "size": 2}}}) == [
         {"by": k, "count": n} for k, n in expected[:2]
     ]
     by_key = aggregate({"by": {"terms": {"field": "level", "order": {"_key": "asc"}}}})
     assert [r["by"] for r in by_key] == sorted(k for k, _ in expected)
-    few = aggregate({"by": {"terms": {"field": "level", "order": {"_count": "asc"}, "min_doc_count": expected[1][1]}}})
+    few = aggregate(
+        {
+            "by": {
+                "terms": {
+                    "field": "level",
+                    "order": {"_count": "asc"},
+                    "min_doc_count": expected[1][1],
+                }
+            }
+        }
+    )
     assert [r["by"] for r in few] == [expected[1][0], expected[0][0]]
     missing = aggregate({"by": {"terms": {"field": "level", "missing": "-"}}})
     assert {r["by"]: r["count"] for r in missing}["-"] == len(ROWS) - len(values("level"))
 
 
 def test_terms_of_every_type() -> None:
-    for name, kind in (("n", int), ("ok", bool), ("day", dt.date), ("price", decimal.Decimal), ("ts", dt.datetime)):
+    for name, kind in (
+        ("n", int),
+        ("ok", bool),
+        ("day", dt.date),
+        ("price", decimal.Decimal),
+        ("ts", dt.datetime),
+    ):
         found = aggregate({"by": {"terms": {"field": name, "size": 10_000}}})
         assert {r["by"]: r["count"] for r in found} == Counter(values(name)), kind
     floats = aggregate({"by": {"terms": {"field": "f", "size": 2}}})
@@ -73,13 +91,21 @@ def test_metrics_stand_in_one_row() -> None:
     )
     numbers, floats = values("n"), [v for v in values("f") if not math.isnan(v)]
     assert found["count"] == len(ROWS)
-    assert (found["n.count"], found["n.min"], found["n.max"]) == (len(numbers), min(numbers), max(numbers))
+    assert (found["n.count"], found["n.min"], found["n.max"]) == (
+        len(numbers),
+        min(numbers),
+        max(numbers),
+    )
     assert found["n.sum"] == decimal.Decimal(sum(numbers))
     assert found["n.avg"] == found["mean"] == pytest.approx(sum(numbers) / len(numbers))
     assert (found["f.count"], found["f.min"]) == (len(floats), min(floats))
     assert found["f.sum"] == pytest.approx(math.fsum(floats))
     assert found["price"] == sum(values("price"))
-    assert (found["first"], found["last"], found["some"]) == (min(values("ts")), "x y", len(values("ok")))
+    assert (found["first"], found["last"], found["some"]) == (
+        min(values("ts")),
+        "x y",
+        len(values("ok")),
+    )
     assert found["levels"] == 4
     assert found["different"] == len(set(floats)) + 1
 
@@ -101,8 +127,12 @@ def test_percentiles_are_exact() -> None:
 
 
 def test_histograms() -> None:
-    whole = aggregate({"h": {"histogram": {"field": "n", "interval": 20, "offset": 5, "min_doc_count": 1}}})
-    assert {r["h"]: r["count"] for r in whole} == Counter((v - 5) // 20 * 20 + 5 for v in values("n"))
+    whole = aggregate(
+        {"h": {"histogram": {"field": "n", "interval": 20, "offset": 5, "min_doc_count": 1}}}
+    )
+    assert {r["h"]: r["count"] for r in whole} == Counter(
+        (v - 5) // 20 * 20 + 5 for v in values("n")
+    )
     assert [r["h"] for r in whole] == sorted(r["h"] for r in whole)
     halves = aggregate({"h": {"histogram": {"field": "f", "interval": 0.5, "min_doc_count": 1}}})
     assert {r["h"]: r["count"] for r in halves} == Counter(
@@ -116,7 +146,9 @@ def test_histograms() -> None:
 
 
 def test_date_histograms() -> None:
-    hours = aggregate({"h": {"date_histogram": {"field": "ts", "fixed_interval": "6h", "min_doc_count": 1}}})
+    hours = aggregate(
+        {"h": {"date_histogram": {"field": "ts", "fixed_interval": "6h", "min_doc_count": 1}}}
+    )
     assert {r["h"]: r["count"] for r in hours} == Counter(
         v.replace(hour=v.hour // 6 * 6, minute=0) for v in values("ts")
     )
@@ -131,7 +163,12 @@ def test_date_histograms() -> None:
 
 
 def test_ranges_may_overlap_and_empty_ones_stay() -> None:
-    ranges = [{"to": 0}, {"from": -10, "to": 10, "key": "near"}, {"from": 100, "to": 200}, {"from": 10}]
+    ranges = [
+        {"to": 0},
+        {"from": -10, "to": 10, "key": "near"},
+        {"from": 100, "to": 200},
+        {"from": 10},
+    ]
     found = aggregate({"r": {"range": {"field": "n", "ranges": ranges}}})
     numbers = values("n")
     assert [(r["r"], r["count"]) for r in found] == [
@@ -151,7 +188,10 @@ def test_buckets_inside_buckets_follow_their_bucket() -> None:
                 "terms": {"field": "level", "size": 2},
                 "aggs": {
                     "n": {"max": {"field": "n"}},
-                    "ok": {"terms": {"field": "ok"}, "aggs": {"p": {"percentiles": {"field": "f", "percents": [50]}}}},
+                    "ok": {
+                        "terms": {"field": "ok"},
+                        "aggs": {"p": {"percentiles": {"field": "f", "percents": [50]}}},
+                    },
                 },
             }
         }
@@ -164,23 +204,35 @@ def test_buckets_inside_buckets_follow_their_bucket() -> None:
             assert row["n"] == max(values("n", same))
             assert row["p.p50"] is None
         else:
-            assert row["p.p50"] == pytest.approx(statistics.median(v for v in values("f", same) if not math.isnan(v)))
+            assert row["p.p50"] == pytest.approx(
+                statistics.median(v for v in values("f", same) if not math.isnan(v))
+            )
 
 
 def test_several_at_the_top_are_told_apart() -> None:
     found = aggregate(
-        {"a": {"terms": {"field": "ok"}}, "b": {"terms": {"field": "level", "size": 1}}, "m": {"min": {"field": "n"}}}
+        {
+            "a": {"terms": {"field": "ok"}},
+            "b": {"terms": {"field": "level", "size": 1}},
+            "m": {"min": {"field": "n"}},
+        }
     )
     assert [r["aggregation"] for r in found] == [None, "a", "a", "b"]
     assert found[0]["m"] == min(values("n"))
 
 
 def test_nothing_matched() -> None:
-    spec = {"by": {"terms": {"field": "level"}}, "s": {"stats": {"field": "n"}}, "c": {"cardinality": {"field": "ok"}}}
+    spec = {
+        "by": {"terms": {"field": "level"}},
+        "s": {"stats": {"field": "n"}},
+        "c": {"cardinality": {"field": "ok"}},
+    }
     (row,) = aggregate(spec, [])
     assert (row["count"], row["s.count"], row["c"], row["s.min"]) == (0, 0, 0, None)
     tree = parse_spec({"by": {"terms": {"field": "day"}}}, SCHEMA)
-    assert finish(merged([]), tree).schema == pa.schema([("by", pa.date32()), ("count", pa.int64())])
+    assert finish(merged([]), tree).schema == pa.schema(
+        [("by", pa.date32()), ("count", pa.int64())]
+    )
 
 
 def test_over_the_rows_of_a_search(tmp_path: Path) -> None:
@@ -230,7 +282,9 @@ def test_one_error_lists_every_fault() -> None:
     with pytest.raises(InvalidInputError, match="must be a mapping"):
         parse_spec({}, SCHEMA)
     with pytest.raises(InvalidInputError, match="used twice"):
-        parse_spec({"a": {"terms": {"field": "ok"}, "aggs": {"a": {"min": {"field": "n"}}}}}, SCHEMA)
+        parse_spec(
+            {"a": {"terms": {"field": "ok"}, "aggs": {"a": {"min": {"field": "n"}}}}}, SCHEMA
+        )
 
 
 def test_extended_stats_tell_the_spread() -> None:
@@ -247,7 +301,9 @@ def test_extended_stats_tell_the_spread() -> None:
 def test_filters_count_the_rows_that_meet_a_condition() -> None:
     spec = {
         "which": {
-            "filters": {"filters": {"small": "n < 0", "any": "n IS NOT NULL", "none": "n = 123456789"}},
+            "filters": {
+                "filters": {"small": "n < 0", "any": "n IS NOT NULL", "none": "n = 123456789"}
+            },
             "aggs": {"top": {"max": {"field": "n"}}},
         }
     }
@@ -272,7 +328,10 @@ def test_filters_count_the_rows_that_meet_a_condition() -> None:
 
 
 def test_histograms_reach_their_bounds_and_may_start_elsewhere() -> None:
-    two = [{**ROWS[0], "n": 12, "day": dt.date(2024, 1, 3)}, {**ROWS[0], "n": 31, "day": dt.date(2024, 1, 4)}]
+    two = [
+        {**ROWS[0], "n": 12, "day": dt.date(2024, 1, 3)},
+        {**ROWS[0], "n": 31, "day": dt.date(2024, 1, 4)},
+    ]
     spec: dict[str, Any] = {"field": "n", "interval": 10, "extended_bounds": {"min": -5, "max": 45}}
     assert [(r["h"], r["count"]) for r in aggregate({"h": {"histogram": spec}}, two)] == [
         (-10, 0),
@@ -282,12 +341,20 @@ def test_histograms_reach_their_bounds_and_may_start_elsewhere() -> None:
         (30, 1),
         (40, 0),
     ]
-    spec = {"field": "day", "calendar_interval": "day", "extended_bounds": {"min": "2024-01-02", "max": "2024-01-05"}}
+    spec = {
+        "field": "day",
+        "calendar_interval": "day",
+        "extended_bounds": {"min": "2024-01-02", "max": "2024-01-05"},
+    }
     days = aggregate({"d": {"date_histogram": spec}}, two)
     assert [(r["d"].day, r["count"]) for r in days] == [(2, 0), (3, 1), (4, 1), (5, 0)]
-    moments = [{**ROWS[0], "ts": dt.datetime(2024, 1, 3, hour, tzinfo=dt.UTC)} for hour in (1, 5, 6, 23)]
+    moments = [
+        {**ROWS[0], "ts": dt.datetime(2024, 1, 3, hour, tzinfo=dt.UTC)} for hour in (1, 5, 6, 23)
+    ]
     for interval in ({"fixed_interval": "1d"}, {"calendar_interval": "day"}):
-        found = aggregate({"d": {"date_histogram": {"field": "ts", "offset": "6h", **interval}}}, moments)
+        found = aggregate(
+            {"d": {"date_histogram": {"field": "ts", "offset": "6h", **interval}}}, moments
+        )
         assert [(r["d"].day, r["d"].hour, r["count"]) for r in found] == [(2, 6, 2), (3, 6, 2)]
     with pytest.raises(InvalidInputError, match="offset must be"):
         aggregate({"d": {"date_histogram": {"field": "ts", "offset": "x", "fixed_interval": "1d"}}})
@@ -303,8 +370,12 @@ def test_terms_of_a_list_count_a_row_once_for_each_of_its_values() -> None:
         {"tags": [], "n": 7},
         {"tags": None, "n": 9},
     ]
-    tree = parse_spec({"t": {"terms": {"field": "tags"}, "aggs": {"n": {"sum": {"field": "n"}}}}}, schema)
-    halves = [aggregate_rows(pa.Table.from_pylist(part, schema), tree) for part in (rows[:1], rows[1:])]
+    tree = parse_spec(
+        {"t": {"terms": {"field": "tags"}, "aggs": {"n": {"sum": {"field": "n"}}}}}, schema
+    )
+    halves = [
+        aggregate_rows(pa.Table.from_pylist(part, schema), tree) for part in (rows[:1], rows[1:])
+    ]
     found = finish(merged(halves), tree).to_pylist()
     assert [(r["t"], r["count"], r["n"]) for r in found] == [("b", 2, 6), ("a", 1, 1)]
     with pytest.raises(InvalidInputError, match="missing is not for"):
@@ -314,7 +385,9 @@ def test_terms_of_a_list_count_a_row_once_for_each_of_its_values() -> None:
 def test_metrics_of_values_none_of_which_is_a_number(tmp_path: Path) -> None:
     table = Table.create(str(tmp_path / "t"), schema=pa.schema([("x", pa.float64())]))
     table.append(pa.table({"x": [math.nan, None]}))
-    answer = table.aggregate({"n": {"value_count": {"field": "x"}}, "mean": {"avg": {"field": "x"}}}).to_pylist()
+    answer = table.aggregate(
+        {"n": {"value_count": {"field": "x"}}, "mean": {"avg": {"field": "x"}}}
+    ).to_pylist()
     assert [(row["n"], row["mean"]) for row in answer] == [(1, None)]
 
 
@@ -333,7 +406,10 @@ def _numbers_of_all_kinds(path: Path) -> Table:
 
 def _pages(table: Table, *names: str) -> list[tuple[Any, ...]]:
     """The keys and counts of a composite aggregation, one page after another of one bucket each."""
-    composite: dict[str, Any] = {"sources": [{name: {"terms": {"field": name}}} for name in names], "size": 1}
+    composite: dict[str, Any] = {
+        "sources": [{name: {"terms": {"field": name}}} for name in names],
+        "size": 1,
+    }
     rows: list[tuple[Any, ...]] = []
     while page := table.aggregate({"by": {"composite": composite}}).to_pylist():
         rows += [(*row["by"].values(), row["count"]) for row in page]
@@ -349,7 +425,13 @@ def test_pages_go_on_behind_large_whole_numbers(tmp_path: Path) -> None:
 
 def test_pages_go_on_behind_nan_and_infinity(tmp_path: Path) -> None:
     table = _numbers_of_all_kinds(tmp_path / "t")
-    assert list(map(repr, _pages(table, "f"))) == ["(-inf, 1)", "(1.0, 1)", "(2.0, 1)", "(inf, 1)", "(nan, 2)"]
+    assert list(map(repr, _pages(table, "f"))) == [
+        "(-inf, 1)",
+        "(1.0, 1)",
+        "(2.0, 1)",
+        "(inf, 1)",
+        "(nan, 2)",
+    ]
     both = [(repr(f), int(u), count) for f, u, count in _pages(table, "f", "u")]
     assert both == [("1.0", 1, 1), ("2.0", BIG - 1, 1), ("inf", 2 * BIG - 1, 1), ("nan", BIG, 2)]
 
@@ -369,23 +451,36 @@ def test_nan_is_one_value_whatever_its_bits(tmp_path: Path) -> None:
         inside = {"n": {"value_count": {"field": "f"}}}
         (row,) = table.aggregate({"by": {"terms": {"field": name}, "aggs": inside}}).to_pylist()
         assert (repr(row["by"]), row["count"], row["n"]) == ("nan", 5, 5)
-        assert table.aggregate({"different": {"cardinality": {"field": name}}})["different"].to_pylist() == [1]
+        assert table.aggregate({"different": {"cardinality": {"field": name}}})[
+            "different"
+        ].to_pylist() == [1]
 
 
 def test_nan_counts_as_a_value_and_is_measured_by_nothing(tmp_path: Path) -> None:
-    table = Table.create(str(tmp_path / "t"), schema=pa.schema([("g", pa.string()), ("f", pa.float64())]))
+    table = Table.create(
+        str(tmp_path / "t"), schema=pa.schema([("g", pa.string()), ("f", pa.float64())])
+    )
     table.append(pa.table({"g": ["a", "a", "b"], "f": [1.0, math.nan, math.nan]}))
     table.append(pa.table({"g": ["a", "b", "a"], "f": [3.0, None, -math.nan]}))
-    inside = {kind: {kind: {"field": "f"}} for kind in ("value_count", "stats", "min", "max", "sum", "avg")}
-    rows = table.aggregate({"g": {"terms": {"field": "g", "order": {"_key": "asc"}}, "aggs": inside}}).to_pylist()
-    assert [(row["count"], row["value_count"], row["stats.count"]) for row in rows] == [(4, 4, 2), (2, 1, 0)]
+    inside = {
+        kind: {kind: {"field": "f"}}
+        for kind in ("value_count", "stats", "min", "max", "sum", "avg")
+    }
+    rows = table.aggregate(
+        {"g": {"terms": {"field": "g", "order": {"_key": "asc"}}, "aggs": inside}}
+    ).to_pylist()
+    assert [(row["count"], row["value_count"], row["stats.count"]) for row in rows] == [
+        (4, 4, 2),
+        (2, 1, 0),
+    ]
     a, b = rows
     for part, value in {"min": 1.0, "max": 3.0, "sum": 4.0, "avg": 2.0}.items():
         assert (a[f"stats.{part}"], a[part]) == (value, value)
         assert (b[f"stats.{part}"], b[part]) == (None, None)
 
 
-# Keys of several parts, hits, documents, lists, zones: over a table of three splits, against plain Python.
+# Keys of several parts, hits, documents, lists, zones: over a table of three splits, against plain
+# Python.
 
 DOCUMENTS = pa.schema(
     [
@@ -412,14 +507,23 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> Table:
                 [
                     None,
                     "no json",
-                    json.dumps({"user": {"id": rng.randrange(4), "tag": rng.choice(["a", "b", ["a", "c"], 7])}}),
+                    json.dumps(
+                        {
+                            "user": {
+                                "id": rng.randrange(4),
+                                "tag": rng.choice(["a", "b", ["a", "c"], 7]),
+                            }
+                        }
+                    ),
                 ]
             ),
         }
         for number in range(300)
     ]
     options = {"indexing.typemap.payload": "json", "write.maxRowsPerSplit": 100}
-    table = Table.create(str(tmp_path_factory.mktemp("documents") / "t"), schema=DOCUMENTS, options=options)
+    table = Table.create(
+        str(tmp_path_factory.mktemp("documents") / "t"), schema=DOCUMENTS, options=options
+    )
     table.append(pa.Table.from_pylist(rows, DOCUMENTS))
     return table
 
@@ -430,18 +534,28 @@ def stored(table: Table) -> list[Row]:
 
 
 def user(row: Row) -> Row:
-    found: Row = json.loads(row["payload"])["user"] if (row["payload"] or "").startswith("{") else {}
+    found: Row = (
+        json.loads(row["payload"])["user"] if (row["payload"] or "").startswith("{") else {}
+    )
     return found
 
 
 def test_multi_terms_count_combinations(documents: Table) -> None:
-    spec = {"pair": {"multi_terms": {"terms": [{"field": "level"}, {"field": "payload.user.id"}], "size": 5}}}
+    spec = {
+        "pair": {
+            "multi_terms": {"terms": [{"field": "level"}, {"field": "payload.user.id"}], "size": 5}
+        }
+    }
     found = [
         (row["pair"]["level"], row["pair"]["payload.user.id"], row["count"])
         for row in documents.aggregate(spec).to_pylist()
     ]
-    counts = Counter((r["level"], str(user(r)["id"])) for r in stored(documents) if r["level"] and user(r))
-    assert found == [(*key, n) for key, n in sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))[:5]]
+    counts = Counter(
+        (r["level"], str(user(r)["id"])) for r in stored(documents) if r["level"] and user(r)
+    )
+    assert found == [
+        (*key, n) for key, n in sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))[:5]
+    ]
 
 
 def test_a_composite_is_read_page_by_page(documents: Table) -> None:
@@ -455,7 +569,9 @@ def test_a_composite_is_read_page_by_page(documents: Table) -> None:
         options = {"sources": sources, "size": 4} | ({} if after is None else {"after": after})
         spec = {"part": {"composite": options, "aggs": {"top": {"max": {"field": "id"}}}}}
         page = documents.aggregate(spec).to_pylist()
-        found += [(row["part"]["day"], row["part"]["level"], row["count"], row["top"]) for row in page]
+        found += [
+            (row["part"]["day"], row["part"]["level"], row["count"], row["top"]) for row in page
+        ]
         if len(page) < 4:
             break
         after = page[-1]["part"]
@@ -469,12 +585,16 @@ def test_a_composite_is_read_page_by_page(documents: Table) -> None:
 
 def test_top_hits_are_the_first_rows_of_a_bucket(documents: Table) -> None:
     hits = {"top_hits": {"sort": ["-ts", "id"], "columns": ["id", "ts"], "size": 2}}
-    found = documents.aggregate({"level": {"terms": {"field": "level"}, "aggs": {"newest": hits}}}).to_pylist()
+    found = documents.aggregate(
+        {"level": {"terms": {"field": "level"}, "aggs": {"newest": hits}}}
+    ).to_pylist()
     for row in found:
         inside = [r for r in stored(documents) if r["level"] == row["level"]]
         inside.sort(key=lambda r: (-r["ts"].timestamp(), r["id"]))
         assert row["newest"] == [{"id": r["id"], "ts": r["ts"]} for r in inside[:2]]
-    alone = documents.aggregate({"newest": {"top_hits": {"sort": [{"ts": "desc"}], "columns": ["ts"], "size": 1}}})
+    alone = documents.aggregate(
+        {"newest": {"top_hits": {"sort": [{"ts": "desc"}], "columns": ["ts"], "size": 1}}}
+    )
     assert alone.to_pylist()[0]["newest"] == [{"ts": max(r["ts"] for r in stored(documents))}]
 
 
@@ -491,22 +611,40 @@ def test_a_row_counts_for_each_of_its_values(documents: Table) -> None:
     measured = documents.aggregate(
         {"n": {"stats": {"field": "nums"}}, "u": {"avg": {"field": "payload.user.id"}}}
     ).to_pylist()[0]
-    assert (measured["n.count"], measured["n.min"], measured["n.max"]) == (len(numbers), min(numbers), max(numbers))
+    assert (measured["n.count"], measured["n.min"], measured["n.max"]) == (
+        len(numbers),
+        min(numbers),
+        max(numbers),
+    )
     assert measured["n.sum"] == pytest.approx(sum(numbers))
     ids = [user(r)["id"] for r in rows if user(r)]
     assert measured["u"] == pytest.approx(sum(ids) / len(ids))
-    bars = documents.aggregate({"bar": {"histogram": {"field": "nums", "interval": 5, "min_doc_count": 1}}}).to_pylist()
+    bars = documents.aggregate(
+        {"bar": {"histogram": {"field": "nums", "interval": 5, "min_doc_count": 1}}}
+    ).to_pylist()
     expected = Counter(key for r in rows for key in {n // 5 * 5 for n in r["nums"] or []})
     assert {row["bar"]: row["count"] for row in bars} == dict(expected)
-    by_user = documents.aggregate({"bar": {"histogram": {"field": "payload.user.id", "interval": 2}}}).to_pylist()
-    assert {row["bar"]: row["count"] for row in by_user} == dict(Counter(float(i // 2 * 2) for i in ids))
+    by_user = documents.aggregate(
+        {"bar": {"histogram": {"field": "payload.user.id", "interval": 2}}}
+    ).to_pylist()
+    assert {row["bar"]: row["count"] for row in by_user} == dict(
+        Counter(float(i // 2 * 2) for i in ids)
+    )
 
 
 @pytest.mark.parametrize("unit", ["hour", "day", "week", "month"])
 def test_the_days_of_a_zone_are_those_of_its_clocks(documents: Table, unit: str) -> None:
     # In Berlin the 29th of March 2026 has 23 hours.
     zone = zoneinfo.ZoneInfo("Europe/Berlin")
-    spec = {"bar": {"date_histogram": {"field": "ts", "calendar_interval": unit, "time_zone": "Europe/Berlin"}}}
+    spec = {
+        "bar": {
+            "date_histogram": {
+                "field": "ts",
+                "calendar_interval": unit,
+                "time_zone": "Europe/Berlin",
+            }
+        }
+    }
 
     def start(moment: dt.datetime) -> dt.datetime:
         wall = moment.astimezone(zone).replace(tzinfo=None, minute=0, second=0)
@@ -522,7 +660,9 @@ def test_the_days_of_a_zone_are_those_of_its_clocks(documents: Table, unit: str)
         )
         return wall.replace(tzinfo=zone).astimezone(dt.UTC)
 
-    found = {row["bar"].astimezone(dt.UTC): row["count"] for row in documents.aggregate(spec).to_pylist()}
+    found = {
+        row["bar"].astimezone(dt.UTC): row["count"] for row in documents.aggregate(spec).to_pylist()
+    }
     expected = Counter(start(row["ts"]) for row in stored(documents))
     assert {key: n for key, n in found.items() if n} == dict(expected)
     if unit == "day":
@@ -537,19 +677,37 @@ def test_new_aggregations_refuse_what_makes_no_sense(documents: Table) -> None:
         ({"a": {"top_hits": {"sort": "nums"}}}, "cannot be sorted by 'nums'"),
         ({"a": {"top_hits": {"sort": "ts", "size": 0}}}, "size must be a number from 1 to 1000"),
         ({"a": {"multi_terms": {"terms": [{"field": "level"}]}}}, 'multi_terms needs "terms"'),
-        ({"a": {"composite": {"sources": [{"b": {"range": {"field": "id"}}}]}}}, "is no part of composite"),
         (
-            {"a": {"composite": {"sources": [{"b": {"terms": {"field": "id"}}}], "after": {"c": 1}}}},
+            {"a": {"composite": {"sources": [{"b": {"range": {"field": "id"}}}]}}},
+            "is no part of composite",
+        ),
+        (
+            {
+                "a": {
+                    "composite": {"sources": [{"b": {"terms": {"field": "id"}}}], "after": {"c": 1}}
+                }
+            },
             "after must have a value",
         ),
-        ({"a": {"composite": {"sources": [{"b": {"terms": {"field": "id", "order": "desc"}}}]}}}, "ascending order"),
+        (
+            {"a": {"composite": {"sources": [{"b": {"terms": {"field": "id", "order": "desc"}}}]}}},
+            "ascending order",
+        ),
         ({"a": {"terms": {"field": "level.word"}}}, "'level.word', which does not exist"),
         (
             {"a": {"date_histogram": {"field": "ts", "fixed_interval": "1d", "time_zone": "UTC"}}},
             "goes with calendar_interval",
         ),
         (
-            {"a": {"date_histogram": {"field": "ts", "calendar_interval": "day", "time_zone": "Moon"}}},
+            {
+                "a": {
+                    "date_histogram": {
+                        "field": "ts",
+                        "calendar_interval": "day",
+                        "time_zone": "Moon",
+                    }
+                }
+            },
             "a name such as Europe",
         ),
     ]
@@ -563,29 +721,48 @@ def test_percentiles_of_very_many_values_are_near() -> None:
     rng = np.random.default_rng(3)
     values = rng.lognormal(size=400_000)
     schema = pa.schema([("f", pa.float64()), ("g", pa.string())])
-    spec = parse_spec({"p": {"percentiles": {"field": "f", "percents": [0, 0.1, 1, 50, 99, 99.9, 100]}}}, schema)
+    spec = parse_spec(
+        {"p": {"percentiles": {"field": "f", "percents": [0, 0.1, 1, 50, 99, 99.9, 100]}}}, schema
+    )
     groups = pa.array(["x"] * len(values))
     parts = [
-        aggregate_rows(pa.table({"f": part, "g": groups[: len(part)]}), spec) for part in np.array_split(values, 3)
+        aggregate_rows(pa.table({"f": part, "g": groups[: len(part)]}), spec)
+        for part in np.array_split(values, 3)
     ]
     total = merged(pickle.loads(pickle.dumps(parts)))
     assert max(table.num_rows for table in total.tables.values()) < 150_000
     row = finish(total, spec).to_pylist()[0]
     values.sort()
-    for percent, tolerance in ((0, 0), (0.1, 0.0002), (1, 0.0005), (50, 0.002), (99, 0.0005), (99.9, 0.0002), (100, 0)):
+    for percent, tolerance in (
+        (0, 0),
+        (0.1, 0.0002),
+        (1, 0.0005),
+        (50, 0.002),
+        (99, 0.0005),
+        (99.9, 0.0002),
+        (100, 0),
+    ):
         rank = np.searchsorted(values, row[f"p.p{percent:g}"], side="left") / (len(values) - 1)
         assert abs(rank - percent / 100) <= tolerance + 1e-5, percent
 
 
 def test_filters_and_documents_follow_renamed_columns(tmp_path: Path) -> None:
-    table = Table.create(str(tmp_path / "t"), schema=DOCUMENTS, options={"indexing.typemap.payload": "json"})
+    table = Table.create(
+        str(tmp_path / "t"), schema=DOCUMENTS, options={"indexing.typemap.payload": "json"}
+    )
     table.append(
-        pa.Table.from_pylist([{"id": 1, "level": "A", "payload": '{"k": "v"}'}, {"id": 2, "level": "B"}], DOCUMENTS)
+        pa.Table.from_pylist(
+            [{"id": 1, "level": "A", "payload": '{"k": "v"}'}, {"id": 2, "level": "B"}], DOCUMENTS
+        )
     )
     table.alter.rename_column("level", "lv")
     table.alter.rename_column("payload", "doc")
-    assert table.aggregate({"f": {"filters": {"filters": {"a": "lv = 'A'"}}}}).to_pylist() == [{"f": "a", "count": 1}]
-    assert table.aggregate({"t": {"terms": {"field": "doc.k"}}}).to_pylist() == [{"t": "v", "count": 1}]
+    assert table.aggregate({"f": {"filters": {"filters": {"a": "lv = 'A'"}}}}).to_pylist() == [
+        {"f": "a", "count": 1}
+    ]
+    assert table.aggregate({"t": {"terms": {"field": "doc.k"}}}).to_pylist() == [
+        {"t": "v", "count": 1}
+    ]
     hits: Row = {"h": {"top_hits": {"sort": "id", "columns": ["lv"], "size": 1}}}
     assert table.aggregate(hits).to_pylist()[0]["h"] == [{"lv": "A"}]
 

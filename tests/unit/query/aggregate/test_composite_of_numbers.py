@@ -13,7 +13,13 @@ import pytest
 from indextables import Table
 
 NUMBERS = pa.schema(
-    [("n", pa.int64()), ("u", pa.uint64()), ("f", pa.float64()), ("f4", pa.float32()), ("d", pa.decimal128(38, 2))]
+    [
+        ("n", pa.int64()),
+        ("u", pa.uint64()),
+        ("f", pa.float64()),
+        ("f4", pa.float32()),
+        ("d", pa.decimal128(38, 2)),
+    ]
 )
 NUMBER_ROWS: list[dict[str, Any]] = [
     {"n": 2**63 - 1, "u": 2**64 - 1, "f": math.nan, "f4": 0.1, "d": decimal.Decimal(10**35)},
@@ -25,7 +31,9 @@ NUMBER_ROWS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("as_json", [False, True])
 @pytest.mark.parametrize("field", NUMBERS.names)
-def test_a_composite_pages_over_the_largest_numbers_and_nan(tmp_path: Path, field: str, as_json: bool) -> None:
+def test_a_composite_pages_over_the_largest_numbers_and_nan(
+    tmp_path: Path, field: str, as_json: bool
+) -> None:
     table = Table.create(str(tmp_path / "t"), schema=NUMBERS)
     for part in (NUMBER_ROWS[:2], NUMBER_ROWS[2:]):
         table.append(pa.Table.from_pylist(part, NUMBERS))
@@ -33,7 +41,9 @@ def test_a_composite_pages_over_the_largest_numbers_and_nan(tmp_path: Path, fiel
     after = None
     while len(seen) < 9:
         sources = {"sources": [{"k": {"terms": {"field": field}}}], "size": 1}
-        found = table.aggregate({"c": {"composite": sources | ({"after": after} if after else {})}}).to_pylist()
+        found = table.aggregate(
+            {"c": {"composite": sources | ({"after": after} if after else {})}}
+        ).to_pylist()
         if not found:
             break
         seen.append(found[0]["c"]["k"])
@@ -59,7 +69,9 @@ def test_a_composite_pages_over_the_largest_numbers_and_nan(tmp_path: Path, fiel
         ("d", 5.005, 2),
     ],
 )
-def test_a_composite_goes_on_behind_any_number(tmp_path: Path, field: str, after: Any, left: int) -> None:
+def test_a_composite_goes_on_behind_any_number(
+    tmp_path: Path, field: str, after: Any, left: int
+) -> None:
     table = Table.create(str(tmp_path / "t"), schema=NUMBERS)
     table.append(pa.Table.from_pylist(NUMBER_ROWS, NUMBERS))
     composite = {"sources": [{"k": {"terms": {"field": field}}}], "after": {"k": after}}

@@ -17,7 +17,9 @@ from tests.support.aggregates import ROWS, SCHEMA, aggregate, values
 
 
 @pytest.mark.parametrize("field", ["n", "f", "price", "ts", "day"])
-def test_random_ranges_hold_the_values_from_their_lower_to_below_their_upper_bound(field: str) -> None:
+def test_random_ranges_hold_the_values_from_their_lower_to_below_their_upper_bound(
+    field: str,
+) -> None:
     present = [v for v in values(field) if v == v]
     rng = random.Random(field)
     for _ in range(20):
@@ -26,14 +28,24 @@ def test_random_ranges_hold_the_values_from_their_lower_to_below_their_upper_bou
             for _ in range(rng.randint(1, 9))
         ]
         ranges = [
-            {"key": str(number), **{k: v for k, v in (("from", low), ("to", high)) if v is not None}}
+            {
+                "key": str(number),
+                **{k: v for k, v in (("from", low), ("to", high)) if v is not None},
+            }
             for number, (low, high) in enumerate(pairs)
         ]
         found = aggregate(
-            {"r": {"range": {"field": field, "ranges": ranges}, "aggs": {"m": {"min": {"field": field}}}}}
+            {
+                "r": {
+                    "range": {"field": field, "ranges": ranges},
+                    "aggs": {"m": {"min": {"field": field}}},
+                }
+            }
         )
         for row, (low, high) in zip(found, pairs, strict=True):
-            inside = [v for v in present if (low is None or v >= low) and (high is None or v < high)]
+            inside = [
+                v for v in present if (low is None or v >= low) and (high is None or v < high)
+            ]
             assert (row["count"], row["m"]) == (len(inside), min(inside, default=None))
 
 

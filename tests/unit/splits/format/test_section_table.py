@@ -31,13 +31,22 @@ def test_a_table_survives_its_json_form(split: Path) -> None:
     table = open_file(split).table
     assert decode(encode_table(table).encode()) == table
     assert table.rows == 300
-    assert [c.name for c in table.components] == ["term", "idx", "pos", "fieldnorm", "fast", "store"]
+    assert [c.name for c in table.components] == [
+        "term",
+        "idx",
+        "pos",
+        "fieldnorm",
+        "fast",
+        "store",
+    ]
 
 
 def test_one_field_lies_together(split: Path) -> None:
     table = open_file(split).table
     for field in ("c1", "c2", "c3"):
-        ranges = sorted((r.offset, r.length) for c in table.components for r in c.ranges if r.field == field)
+        ranges = sorted(
+            (r.offset, r.length) for c in table.components for r in c.ranges if r.field == field
+        )
         for (start, length), (following, _) in pairwise(ranges):
             assert start + length == following
 
@@ -82,10 +91,14 @@ def _set(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
         _set("mapping", None),
     ],
 )
-def test_a_table_that_makes_no_sense_is_a_bad_file(split: Path, change: Callable[[dict[str, Any]], None]) -> None:
+def test_a_table_that_makes_no_sense_is_a_bad_file(
+    split: Path, change: Callable[[dict[str, Any]], None]
+) -> None:
     plain = msgspec.json.decode(encode_table(open_file(split).table))
     change(plain)
-    with pytest.raises(BadFileError, match=r"section table of the split a\.split makes no sense") as caught:
+    with pytest.raises(
+        BadFileError, match=r"section table of the split a\.split makes no sense"
+    ) as caught:
         decode(msgspec.json.encode(plain))
     assert caught.value.context["path"] == "a.split"
 

@@ -11,7 +11,14 @@ import tantivy
 from indextables.config.indexing import STEMMERS, TOKENIZERS, IndexingSettings
 from indextables.splits.index.analyzers import ROW_FIELD, analyze, register, schema_for, terms_of
 from indextables.splits.index.mapping import ColumnMapping, DocMapping
-from indextables.splits.index.values import MAX_DEPTH, index_text, index_values, leaves, parse_address, parse_json
+from indextables.splits.index.values import (
+    MAX_DEPTH,
+    index_text,
+    index_values,
+    leaves,
+    parse_address,
+    parse_json,
+)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +60,11 @@ def test_stemmers_are_those_of_their_language() -> None:
 
 def test_a_long_term_is_left_out_and_keeps_its_place() -> None:
     text = f"a {'x' * 40} {'y' * 256} b"
-    assert [(t.text[:2], t.position) for t in analyze(text, "default", 255)] == [("a", 0), ("xx", 1), ("b", 3)]
+    assert [(t.text[:2], t.position) for t in analyze(text, "default", 255)] == [
+        ("a", 0),
+        ("xx", 1),
+        ("b", 3),
+    ]
     assert len(analyze(text, "default")) == 4
     assert [(t.start, t.end) for t in analyze("é b", "default")] == [(0, 1), (2, 3)]
 
@@ -66,11 +77,27 @@ def test_a_long_term_is_left_out_and_keeps_its_place() -> None:
             ["a b", "123456789", "x-" * 20, "é" * 5, None],
             [1, 3],
         ),
-        (ColumnMapping("a", "c0", "text", "whitespace", "position", 8), ["a b", "x-" * 20, "a\tb " * 9], [1]),
-        (ColumnMapping("a", "c0", "string", "raw", "basic", 8), ["12345678", "1 3 5 7 9", None], [1]),
+        (
+            ColumnMapping("a", "c0", "text", "whitespace", "position", 8),
+            ["a b", "x-" * 20, "a\tb " * 9],
+            [1],
+        ),
+        (
+            ColumnMapping("a", "c0", "string", "raw", "basic", 8),
+            ["12345678", "1 3 5 7 9", None],
+            [1],
+        ),
         (ColumnMapping("a", "c0", "text", "ngram", "position", 8), ["東" * 50], []),
-        (ColumnMapping("a", "c0", "json", "default", "position", 8), ['{"a":["b",{"c":"123456789"}]}', '"x"'], [0]),
-        (ColumnMapping("a", "c0", "ip"), ["10.0.0.1", "::1", "10.0.0.256", "fe80::1%eth0", None], [2, 3]),
+        (
+            ColumnMapping("a", "c0", "json", "default", "position", 8),
+            ['{"a":["b",{"c":"123456789"}]}', '"x"'],
+            [0],
+        ),
+        (
+            ColumnMapping("a", "c0", "ip"),
+            ["10.0.0.1", "::1", "10.0.0.256", "fe80::1%eth0", None],
+            [2, 3],
+        ),
     ],
 )
 def test_the_positions_of_values_that_the_index_cannot_hold_are_recorded(
@@ -84,20 +111,36 @@ def test_the_positions_of_values_that_the_index_cannot_hold_are_recorded(
 def test_text_in_any_layout() -> None:
     column = ColumnMapping("a", "c0", "string", "raw", "basic")
     for kind in (pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())):
-        assert index_values(column, pa.array(["a", None, "b"]).cast(kind)).texts.to_pylist() == ["a", None, "b"]
+        assert index_values(column, pa.array(["a", None, "b"]).cast(kind)).texts.to_pylist() == [
+            "a",
+            None,
+            "b",
+        ]
 
 
 def test_nested_values_are_json_documents() -> None:
     mapping = DocMapping.from_settings(
         pa.schema([("s", pa.struct([("m", pa.map_(pa.string(), pa.int32()))]))]), IndexingSettings()
     )
-    array = pa.array([{"m": [("k", 1)]}, {"m": None}, None], pa.struct([("m", pa.map_(pa.string(), pa.int32()))]))
-    assert index_values(mapping.columns[0], array).texts.to_pylist() == ['{"r":{"m":{"k":1}}}', None, None]
+    array = pa.array(
+        [{"m": [("k", 1)]}, {"m": None}, None], pa.struct([("m", pa.map_(pa.string(), pa.int32()))])
+    )
+    assert index_values(mapping.columns[0], array).texts.to_pylist() == [
+        '{"r":{"m":{"k":1}}}',
+        None,
+        None,
+    ]
 
 
 def test_json_leaves() -> None:
-    document = parse_json('{"a":[1.0,{"b":true}],"c.d":null,"e":NaN,"f":1e400,"g":12345678901234567890123}')
-    assert list(leaves(document)) == [(("a",), 1), (("a", "b"), True), (("g",), 1.2345678901234568e22)]
+    document = parse_json(
+        '{"a":[1.0,{"b":true}],"c.d":null,"e":NaN,"f":1e400,"g":12345678901234567890123}'
+    )
+    assert list(leaves(document)) == [
+        (("a",), 1),
+        (("a", "b"), True),
+        (("g",), 1.2345678901234568e22),
+    ]
     assert list(leaves(parse_json("not json"))) == [((), "not json")]
     deep = "x"
     for _ in range(MAX_DEPTH + 5):

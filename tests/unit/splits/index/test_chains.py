@@ -1,4 +1,6 @@
-"""Analyzers as chains of filters: what they make of a text, and that searches find by it what they should."""
+"""Analyzers as chains of filters: what they make of a text, and that searches find by it what they
+should.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,14 @@ MAIL = "Mail Bob.X@ex-a.com, see https://a.b/c?d=1. Id 123e4567-E89b-12d3-a456-4
         (
             "entities|lowercase",
             MAIL,
-            ["mail", "bob.x@ex-a.com", "see", "https://a.b/c?d=1", "id", "123e4567-e89b-12d3-a456-426614174000"],
+            [
+                "mail",
+                "bob.x@ex-a.com",
+                "see",
+                "https://a.b/c?d=1",
+                "id",
+                "123e4567-e89b-12d3-a456-426614174000",
+            ],
         ),
         (
             "code|lowercase",
@@ -74,7 +83,10 @@ def test_accents_stems_and_stop_words_are_searched_as_they_are_indexed(tmp_path:
     assert ids(table, 'm:"brûlée of the house"') == [0]
     assert ids(table, "m:crè*") == [0, 1]
     assert ids(table, "m:/br.l.*/") == [0]
-    assert (ids(table, "m:egz~1"), ids(table, "m:eggzz~1")) == ([1], [])  # the index holds the stem "egg"
+    assert (ids(table, "m:egz~1"), ids(table, "m:eggzz~1")) == (
+        [1],
+        [],
+    )  # the index holds the stem "egg"
     snippet = table.search("m:run", snippet="m", limit=2).column("_snippet").to_pylist()
     assert sorted(snippet) == ["The <b>Running</b> man", "he <b>runs</b> off"]
     with pytest.raises(InvalidInputError, match="no word"):
@@ -88,11 +100,17 @@ def test_addresses_are_found_whole_and_names_in_code_by_their_parts(tmp_path: Pa
     assert ids(table, "m:*@ex-a.com") == [0]
     assert ids(table, 'm:"https://a.b/c?d=1"') == [0]
     code = made(tmp_path / "c", "code|lowercase", ["def parseRequest(x)", "snake_case_name"])
-    assert (ids(code, "m:request"), ids(code, "m:parseRequest"), ids(code, "m:case_name")) == ([0], [0], [1])
+    assert (ids(code, "m:request"), ids(code, "m:parseRequest"), ids(code, "m:case_name")) == (
+        [0],
+        [0],
+        [1],
+    )
 
 
 def test_chains_work_in_json_and_name_their_feature(tmp_path: Path) -> None:
-    table = made(tmp_path / "t", "words|lowercase|ascii", ['{"a": "Café"}', '{"a": "cafe"}'], kind="json")
+    table = made(
+        tmp_path / "t", "words|lowercase|ascii", ['{"a": "Café"}', '{"a": "cafe"}'], kind="json"
+    )
     assert ids(table, "m.a:café") == ids(table, "m:cafe") == [0, 1]
     assert "analyzerChains" in (table.protocol.reader_features or ())
     table.append(pa.table({"id": [2], "m": ['{"a": "CAFÉ"}']}))
@@ -113,10 +131,24 @@ def test_the_terms_of_a_text_are_shown(tmp_path: Path) -> None:
         table.inspect.analyze("nothing", "5")
 
 
-def test_what_stands_for_edge_grams_for_whole_names_and_for_words_without_spaces(tmp_path: Path) -> None:
-    code = made(tmp_path / "c", "code|lowercase", ["call parseRequest(x)", "parse the request", "open /var/log/app"])
-    assert (ids(code, "m:parseRequest"), ids(code, "m:req*"), ids(code, 'm:"/var/log"')) == ([0], [0, 1], [2])
+def test_what_stands_for_edge_grams_for_whole_names_and_for_words_without_spaces(
+    tmp_path: Path,
+) -> None:
+    code = made(
+        tmp_path / "c",
+        "code|lowercase",
+        ["call parseRequest(x)", "parse the request", "open /var/log/app"],
+    )
+    assert (ids(code, "m:parseRequest"), ids(code, "m:req*"), ids(code, 'm:"/var/log"')) == (
+        [0],
+        [0, 1],
+        [2],
+    )
     assert ids(code, 'm:"parse requ"*') == [0]
     places = made(tmp_path / "p", "ngram", ["東京都に住んでいます", "京都の大学", "大阪"])
-    assert (ids(places, "m:東京都"), ids(places, "m:京都"), ids(places, "m:大")) == ([0], [0, 1], [1, 2])
+    assert (ids(places, "m:東京都"), ids(places, "m:京都"), ids(places, "m:大")) == (
+        [0],
+        [0, 1],
+        [1, 2],
+    )
     assert ids(places, "m:都京") == []

@@ -31,8 +31,21 @@ def made(**options: str) -> DocMapping:
 
 
 def test_kinds_follow_types_unless_settings_say_otherwise() -> None:
-    assert [c.kind for c in made().columns] == ["string", "string", "string", "none", "json", "json", "string"]
-    chosen = made(typemap__message="text", typemap__ip="IP", nonindexed="code,tags", tokenizer__message="de_stem")
+    assert [c.kind for c in made().columns] == [
+        "string",
+        "string",
+        "string",
+        "none",
+        "json",
+        "json",
+        "string",
+    ]
+    chosen = made(
+        typemap__message="text",
+        typemap__ip="IP",
+        nonindexed="code,tags",
+        tokenizer__message="de_stem",
+    )
     assert [c.terms for c in chosen.columns] == [
         "text (de_stem, position)",
         "string (raw, basic)",
@@ -45,9 +58,19 @@ def test_kinds_follow_types_unless_settings_say_otherwise() -> None:
     assert [c.field for c in chosen.columns] == [f"c{i}" for i in range(7)]
 
 
-@pytest.mark.parametrize("vectors", [pa.list_(pa.float32()), pa.list_(pa.float64()), pa.large_list(pa.float64())])
-def test_lists_of_floats_are_not_indexed_unless_a_setting_or_the_table_says_so(vectors: pa.DataType) -> None:
-    schema = pa.schema([("embedding", vectors), ("words", pa.list_(pa.string())), ("numbers", pa.list_(pa.int64()))])
+@pytest.mark.parametrize(
+    "vectors", [pa.list_(pa.float32()), pa.list_(pa.float64()), pa.large_list(pa.float64())]
+)
+def test_lists_of_floats_are_not_indexed_unless_a_setting_or_the_table_says_so(
+    vectors: pa.DataType,
+) -> None:
+    schema = pa.schema(
+        [
+            ("embedding", vectors),
+            ("words", pa.list_(pa.string())),
+            ("numbers", pa.list_(pa.int64())),
+        ]
+    )
 
     by_default = DocMapping.from_settings(schema, IndexingSettings())
     asked_for = DocMapping.from_settings(schema, IndexingSettings(typemap={"embedding": "json"}))
@@ -93,10 +116,15 @@ def test_an_append_keeps_what_is_recorded_and_refuses_another_kind_by_name() -> 
     assert appended.columns[0].field == "c7"
     check_compatible(recorded, appended)
     with pytest.raises(
-        InvalidInputError, match=r"'message' is recorded as text \(en_stem, position\); it cannot be strin"
+        InvalidInputError,
+        match=r"'message' is recorded as text \(en_stem, position\); it cannot be strin",
     ):
-        DocMapping.from_settings(SCHEMA, IndexingSettings(typemap={"message": "string"}), recorded=recorded)
-    with pytest.raises(InvalidInputError, match=r"'message'.*it cannot be text \(default, position\)"):
+        DocMapping.from_settings(
+            SCHEMA, IndexingSettings(typemap={"message": "string"}), recorded=recorded
+        )
+    with pytest.raises(
+        InvalidInputError, match=r"'message'.*it cannot be text \(default, position\)"
+    ):
         check_compatible(recorded, made(typemap__message="text"))
 
 

@@ -1,4 +1,6 @@
-"""The analyzer `code`: how names are cut, and tables whose splits were written before acronyms were cut rightly."""
+"""The analyzer `code`: how names are cut, and tables whose splits were written before acronyms were
+cut rightly.
+"""
 
 from __future__ import annotations
 
@@ -34,14 +36,19 @@ TEXTS = [
         ("HTTPServer", ["http", "server"]),
         ("XMLHttpRequest", ["xml", "http", "request"]),
         ("getHTTPSUrl2", ["get", "https", "url", "2"]),
-        ("parseRequest snake_case /var/log x12", ["parse", "request", "snake", "case", "var", "log", "x", "12"]),
+        (
+            "parseRequest snake_case /var/log x12",
+            ["parse", "request", "snake", "case", "var", "log", "x", "12"],
+        ),
         ("ABc aBCd ABCD abcd A", ["a", "bc", "a", "b", "cd", "abcd", "abcd", "a"]),
         ("ÄÖÜber ΑΒΓδ", ["äö", "über", "αβ", "γδ"]),
         ("0xDEADBEEF 0xABCDef 0Xff 10 0x", ["0xdeadbeef", "0xabcdef", "0xff", "10", "0", "x"]),
         ("a\x1fHTTPServer\x1fIOException", ["a", "http", "server", "io", "exception"]),
     ],
 )
-def test_names_are_cut_at_the_last_capital_before_a_lower_case_letter(text: str, terms: list[str]) -> None:
+def test_names_are_cut_at_the_last_capital_before_a_lower_case_letter(
+    text: str, terms: list[str]
+) -> None:
     assert terms_of(text, "code2|lowercase") == terms
     assert [text[t.start : t.end].lower() for t in analyze(text, "code2|lowercase")] == terms
 
@@ -58,7 +65,9 @@ def test_names_are_cut_at_the_last_capital_before_a_lower_case_letter(text: str,
         ("", []),
     ],
 )
-def test_the_lower_case_spelling_of_a_name_follows_its_text(text: str, spellings: list[str]) -> None:
+def test_the_lower_case_spelling_of_a_name_follows_its_text(
+    text: str, spellings: list[str]
+) -> None:
     parts, terms = analyze(text, "code2|lowercase"), analyze(text, "code3|lowercase")
     assert terms[: len(parts)] == parts
     assert [t.text for t in terms[len(parts) :]] == spellings
@@ -76,7 +85,9 @@ def test_places_of_terms_are_those_in_the_text_itself(chain: str) -> None:
 
 
 def made(path: Path, chain: str, texts: list[str], *, kind: str = "text") -> Table:
-    rows = pa.table({"id": list(range(len(texts))), "p": [n % 2 for n in range(len(texts))], "m": texts})
+    rows = pa.table(
+        {"id": list(range(len(texts))), "p": [n % 2 for n in range(len(texts))], "m": texts}
+    )
     options = {"indexing.typemap.m": kind, "indexing.tokenizer.m": chain}
     table = Table.create(str(path), schema=rows.schema, partition_columns=["p"], options=options)
     table.append(rows)
@@ -134,28 +145,49 @@ def test_real_names_are_found_by_their_words_and_their_spelling(tmp_path: Path, 
 
 
 def test_names_in_json_are_cut_in_the_same_way(tmp_path: Path) -> None:
-    table = made(tmp_path / "t", "code|lowercase", ['{"a": "IOException"}', '{"a": ["HTTPServer"]}'], kind="json")
-    assert (ids(table, "m.a:exception"), ids(table, "m:server"), ids(table, "m.a:IOException")) == ([0], [1], [0])
-    assert (ids(table, "m.a:ioexception"), ids(table, "m:httpserver"), ids(table, "m.a:parse")) == ([0], [1], [])
+    table = made(
+        tmp_path / "t",
+        "code|lowercase",
+        ['{"a": "IOException"}', '{"a": ["HTTPServer"]}'],
+        kind="json",
+    )
+    assert (ids(table, "m.a:exception"), ids(table, "m:server"), ids(table, "m.a:IOException")) == (
+        [0],
+        [1],
+        [0],
+    )
+    assert (ids(table, "m.a:ioexception"), ids(table, "m:httpserver"), ids(table, "m.a:parse")) == (
+        [0],
+        [1],
+        [],
+    )
 
 
 def test_a_snippet_marks_the_word_within_its_name(tmp_path: Path) -> None:
     table = made(tmp_path / "t", "code|lowercase", TEXTS)
     shown = table.search("m:exception", snippet="m").column("_snippet").to_pylist()
     assert "java.io.IO<b>Exception</b>: Broken pipe" in shown
-    assert table.inspect.analyze("m", "IOException").column("term").to_pylist() == ["io", "exception", "ioexception"]
+    assert table.inspect.analyze("m", "IOException").column("term").to_pylist() == [
+        "io",
+        "exception",
+        "ioexception",
+    ]
     spelled = table.search("m:xmlhttprequest", snippet="m").column("_snippet").to_pylist()
     assert spelled == ["HTTPServer started, see <b>XMLHttpRequest</b>"]
 
 
 def of_an_earlier_release(path: Path, source: str = "code1") -> Table:
-    """A table as an earlier release leaves it: its setting is `code`, and its splits cut names as that release did."""
+    """A table as an earlier release leaves it: its setting is `code`, and its splits cut names as
+    that release did.
+    """
     table = made(path, f"{source}|lowercase", TEXTS)
     table.update_metadata(options={"indexing.tokenizer.m": "code|lowercase"})
     return Table.open(table.path)
 
 
-def test_a_table_of_an_earlier_release_keeps_its_analyzer_until_it_is_reindexed(tmp_path: Path) -> None:
+def test_a_table_of_an_earlier_release_keeps_its_analyzer_until_it_is_reindexed(
+    tmp_path: Path,
+) -> None:
     table = of_an_earlier_release(tmp_path / "t")
     assert (ids(table, "m:exception"), ids(table, "m:ioe")) == ([2], [0])
     assert not {"codeNames", "codeSpellings"} & set(table.protocol.reader_features or ())
@@ -213,7 +245,11 @@ def test_old_and_new_splits_of_one_table_answer_alike(tmp_path: Path, query: str
         assert ids(shown, query) == FOUND[query]
         assert shown.count(query=query) == len(FOUND[query])
     table.append(pa.table({"id": [8, 7], "p": [0, 1], "m": ["nothing of it", "IOException"]}))
-    expected = {*FOUND[query], *([7] if query in {*MATCH_9, "m:IOException"} else []), *([8] if "NOT" in query else [])}
+    expected = {
+        *FOUND[query],
+        *([7] if query in {*MATCH_9, "m:IOException"} else []),
+        *([8] if "NOT" in query else []),
+    }
     assert ids(table, query) == sorted(expected)
 
 

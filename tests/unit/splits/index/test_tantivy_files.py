@@ -9,7 +9,13 @@ import pytest
 import tantivy
 
 from indextables.errors import BadFileError
-from indextables.splits.index.tantivy_files import alive_bitset, composite_spans, empty_store, row_column, with_footer
+from indextables.splits.index.tantivy_files import (
+    alive_bitset,
+    composite_spans,
+    empty_store,
+    row_column,
+    with_footer,
+)
 
 
 def index_of(folder: Path, rows: int) -> str:
@@ -72,7 +78,9 @@ def test_spans_cover_a_composite_file(tmp_path: Path) -> None:
     assert composite_spans(data[start:], len(data), "x.idx") == (start, spans)
 
 
-@pytest.mark.parametrize("data", [b"", b"abc", bytes(100), with_footer(b""), with_footer(b"\xff" * 40), b"x" * 4096])
+@pytest.mark.parametrize(
+    "data", [b"", b"abc", bytes(100), with_footer(b""), with_footer(b"\xff" * 40), b"x" * 4096]
+)
 def test_a_garbled_composite_file_is_refused(data: bytes) -> None:
     with pytest.raises(BadFileError, match=r"x\.idx"):
         composite_spans(data, len(data), "x.idx")

@@ -1,4 +1,6 @@
-"""Queries that were read as something else than they say, in silence; each finds what it says, or says what is wrong."""
+"""Queries that were read as something else than they say, in silence; each finds what it says, or
+says what is wrong.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,21 @@ from indextables.log.context import LogContext
 
 NOW = dt.datetime(2026, 11, 16, 12, 30, tzinfo=dt.UTC)
 ROWS: list[dict[str, Any]] = [
-    {"id": 1, "message": "gateway timeout", "lv": "INFO", "n": 7, "payload": '{"error": {"text": "disk Timeout"}}'},
+    {
+        "id": 1,
+        "message": "gateway timeout",
+        "lv": "INFO",
+        "n": 7,
+        "payload": '{"error": {"text": "disk Timeout"}}',
+    },
     {"id": 2, "message": "time is up", "lv": "WARN", "n": 20, "payload": '{"a": {}, "timeout": 5}'},
-    {"id": 3, "message": "disk full", "lv": "INFO", "n": 16, "payload": '{"list": ["full disk", 504], "a": null}'},
+    {
+        "id": 3,
+        "message": "disk full",
+        "lv": "INFO",
+        "n": 16,
+        "payload": '{"list": ["full disk", 504], "a": null}',
+    },
     {
         "id": 4,
         "message": "write to /var/log/syslog",
@@ -42,9 +56,15 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
     )
     path = tmp_path_factory.mktemp("misread") / "t"
     made = Table.create(
-        str(path), schema=schema, options={"indexing.typemap.message": "text", "indexing.typemap.payload": "json"}
+        str(path),
+        schema=schema,
+        options={"indexing.typemap.message": "text", "indexing.typemap.payload": "json"},
     )
-    made.append(pa.Table.from_pylist([{**row, "ts": NOW - dt.timedelta(hours=row["id"] - 1)} for row in ROWS], schema))
+    made.append(
+        pa.Table.from_pylist(
+            [{**row, "ts": NOW - dt.timedelta(hours=row["id"] - 1)} for row in ROWS], schema
+        )
+    )
     return made
 
 
@@ -86,7 +106,9 @@ def test_regular_expressions_are_those_of_terms(table: Table, query: str, rows: 
         ("n:/1.*/", 2, "needs a column of text"),
     ],
 )
-def test_a_wrong_regular_expression_is_named_with_its_place(table: Table, query: str, place: int, problem: str) -> None:
+def test_a_wrong_regular_expression_is_named_with_its_place(
+    table: Table, query: str, place: int, problem: str
+) -> None:
     with pytest.raises(QuerySyntaxError, match=problem) as error:
         table.search(query)
     assert error.value.context["position"] == place
@@ -106,8 +128,12 @@ def test_a_json_column_is_searched_at_every_path_and_keys_are_no_values(table: T
 
 
 def test_a_phrase_does_not_reach_from_one_path_into_another(tmp_path: Path) -> None:
-    rows = pa.table({"id": [1, 2], "p": ['{"a": "gateway", "b": "timeout"}', '{"a": ["gateway timeout"]}']})
-    made = Table.create(str(tmp_path / "t"), schema=rows.schema, options={"indexing.typemap.p": "json"})
+    rows = pa.table(
+        {"id": [1, 2], "p": ['{"a": "gateway", "b": "timeout"}', '{"a": ["gateway timeout"]}']}
+    )
+    made = Table.create(
+        str(tmp_path / "t"), schema=rows.schema, options={"indexing.typemap.p": "json"}
+    )
     made.append(rows)
     assert ids(made, 'p:"gateway timeout"') == [2]
     assert ids(made, 'p:"gateway tim"*') == [2]
@@ -218,7 +244,9 @@ def test_words_that_only_look_like_sql_stay_words(table: Table) -> None:
     assert ids(table, "a=b OR up") == [2]
 
 
-def test_a_query_that_names_the_clock_is_read_anew(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_query_that_names_the_clock_is_read_anew(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert ids(table, "ts:>=now") == [1]
     later = int((NOW + dt.timedelta(hours=1)).timestamp() * 1000)
     monkeypatch.setattr(LogContext, "now_ms", lambda self: later)

@@ -13,7 +13,12 @@ from indextables import Table
 from indextables.config.indexing import IndexingSettings, SearchSettings
 from indextables.errors import InvalidInputError, QuerySyntaxError
 from indextables.splits.index.mapping import DocMapping
-from indextables.splits.query.fields import QueryFields, check_fieldmatch, check_textsearch, columns_of_values
+from indextables.splits.query.fields import (
+    QueryFields,
+    check_fieldmatch,
+    check_textsearch,
+    columns_of_values,
+)
 from indextables.splits.query.parser import parse
 from indextables.splits.query.tree import Bool, Target, Words
 
@@ -109,7 +114,10 @@ def test_what_a_query_means(text: str, understood: str) -> None:
         ("*:a", "A word without a column is looked for in every column of text."),
         ("_exists_:level", "Write column:* for the rows that have a value, as in level:*."),
         ("NOT _exists_:level", "as in level:*."),
-        ("_missing_:level", "Write NOT column:* for the rows that have no value, as in NOT level:*."),
+        (
+            "_missing_:level",
+            "Write NOT column:* for the rows that have no value, as in NOT level:*.",
+        ),
     ],
 )
 def test_what_lucene_calls_otherwise_is_refused_with_what_to_write(text: str, hint: str) -> None:
@@ -188,7 +196,8 @@ def test_a_bare_word_searches_the_text_columns() -> None:
     assert parse("x", FIELDS.within("title")) == Words(Target("title"), "x")
     few = QueryFields.from_settings(SCHEMA, MAPPING, SearchSettings(max_default_fields=2))
     with pytest.raises(
-        QuerySyntaxError, match=r"search 3 text columns, more than indexing\.maxDefaultSearchFields \(2\)"
+        QuerySyntaxError,
+        match=r"search 3 text columns, more than indexing\.maxDefaultSearchFields \(2\)",
     ):
         parse("x", few)
     assert parse("title:x", few)
@@ -203,13 +212,18 @@ def test_default_columns_that_cannot_hold_a_word_are_left_out() -> None:
     mixed = QueryFields(SCHEMA, MAPPING, ("message", "n", "ip"))
     assert str(parse("timeout", mixed)) == "message:timeout"
     assert str(parse("42", mixed)) == "message:42 n:42"
-    assert parse("10.0.0.1", mixed) == Bool(should=(parse("message:10.0.0.1", mixed), parse("ip:10.0.0.1", mixed)))
+    assert parse("10.0.0.1", mixed) == Bool(
+        should=(parse("message:10.0.0.1", mixed), parse("ip:10.0.0.1", mixed))
+    )
 
 
 def test_textsearch_and_fieldmatch_name_each_other() -> None:
     check_textsearch(FIELDS, "message")
     check_fieldmatch(FIELDS, "level")
-    with pytest.raises(InvalidInputError, match=r'level FIELDMATCH.*index its words: reindex\(\{"level": "text"\}\)'):
+    with pytest.raises(
+        InvalidInputError,
+        match=r'level FIELDMATCH.*index its words: reindex\(\{"level": "text"\}\)',
+    ):
         check_textsearch(FIELDS, "level")
     with pytest.raises(InvalidInputError, match="Text columns: message, title, cjk"):
         check_textsearch(FIELDS, "n")
@@ -221,10 +235,14 @@ def test_textsearch_and_fieldmatch_name_each_other() -> None:
         check_fieldmatch(FIELDS, "levl")
 
 
-@pytest.mark.parametrize("pattern", ["*" * 200_000, "}" + "*" * 200_000, "a" + "?" * 200_000, "a*b" * 60_000])
+@pytest.mark.parametrize(
+    "pattern", ["*" * 200_000, "}" + "*" * 200_000, "a" + "?" * 200_000, "a*b" * 60_000]
+)
 def test_a_pattern_of_many_wildcards_costs_little(tmp_path: Path, pattern: str) -> None:
     table = Table.create(
-        str(tmp_path), schema=pa.schema([("message", pa.string())]), options={"indexing.typemap.message": "text"}
+        str(tmp_path),
+        schema=pa.schema([("message", pa.string())]),
+        options={"indexing.typemap.message": "text"},
     )
     table.append(pa.table({"message": ["disk full"]}))
     started = time.process_time()
@@ -266,7 +284,9 @@ def test_words_of_such_a_group_are_alternatives_whatever_words_side_by_side_mean
         ("level", "IN x", "level:IN OR level:x"),
     ],
 )
-def test_a_column_before_the_query_is_that_of_its_ranges_and_lists(column: str, text: str, same: str) -> None:
+def test_a_column_before_the_query_is_that_of_its_ranges_and_lists(
+    column: str, text: str, same: str
+) -> None:
     assert parse(text, FIELDS.within(column)) == parse(same, FIELDS)
 
 
@@ -281,7 +301,9 @@ def test_fieldmatch_without_a_column_means_every_column_that_it_accepts() -> Non
     assert found == "level:ERROR user:ERROR a.b:ERROR"
     narrow = pa.schema([SCHEMA.field("message"), SCHEMA.field("n")])
     text_alone = DocMapping.from_settings(narrow, IndexingSettings(typemap={"message": "text"}))
-    with pytest.raises(InvalidInputError, match=r"no column is indexed by its whole value.*Text columns: message"):
+    with pytest.raises(
+        InvalidInputError, match=r"no column is indexed by its whole value.*Text columns: message"
+    ):
         columns_of_values(QueryFields(narrow, text_alone))
     with pytest.raises(InvalidInputError, match=r"4 columns, more than .* \(3\).*level FIELDMATCH"):
         columns_of_values(QueryFields(SCHEMA, MAPPING, max_default_fields=3))
@@ -296,4 +318,6 @@ def test_default_fields_may_have_weights(tmp_path: Path) -> None:
         assert table.search("disk", limit=1).column("subject").to_pylist() == [best]
     for fields in ("subject^x", "subject^-1", "nothing^2"):
         with pytest.raises(InvalidInputError, match="defaultSearchFields"):
-            Table.open(str(tmp_path / "t"), options={"indexing.defaultSearchFields": fields}).search("disk")
+            Table.open(
+                str(tmp_path / "t"), options={"indexing.defaultSearchFields": fields}
+            ).search("disk")

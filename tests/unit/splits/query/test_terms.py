@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from indextables.splits.query.terms import Word, edits, has_phrase, joined, parse_pattern, pattern_search, pattern_test
+from indextables.splits.query.terms import (
+    Word,
+    edits,
+    has_phrase,
+    joined,
+    parse_pattern,
+    pattern_search,
+    pattern_test,
+)
 
 
 def phrase(text: str, wanted: str, slop: int) -> bool:
-    return has_phrase(list(enumerate(text.split())), [Word(i, w) for i, w in enumerate(wanted.split())], slop)
+    return has_phrase(
+        list(enumerate(text.split())), [Word(i, w) for i, w in enumerate(wanted.split())], slop
+    )
 
 
 @pytest.mark.parametrize(
@@ -58,7 +68,13 @@ def test_patterns_inside_a_text() -> None:
 
 @pytest.mark.parametrize(
     ("one", "other", "count"),
-    [("", "ab", 2), ("ab", "ba", 1), ("abc", "ca", 3), ("abcd", "acbd", 1), ("kitten", "sitting", 3)],
+    [
+        ("", "ab", 2),
+        ("ab", "ba", 1),
+        ("abc", "ca", 3),
+        ("abcd", "acbd", 1),
+        ("kitten", "sitting", 3),
+    ],
 )
 def test_edits(one: str, other: str, count: int) -> None:
     assert edits(one, other) == edits(other, one) == count

@@ -11,7 +11,9 @@ from indextables.splits.query.fields import QueryFields
 from indextables.splits.query.parser import parse
 from indextables.splits.query.to_predicate import implied_predicate
 
-SCHEMA = pa.schema([("message", pa.string()), ("level", pa.string()), ("low", pa.string()), ("n", pa.int64())])
+SCHEMA = pa.schema(
+    [("message", pa.string()), ("level", pa.string()), ("low", pa.string()), ("n", pa.int64())]
+)
 MAPPING = DocMapping.from_settings(
     SCHEMA, IndexingSettings(typemap={"message": "text"}, tokenizer={"low": "lowercase_raw"})
 )

@@ -13,7 +13,13 @@ import pytest
 from indextables.config.splits import SplitCacheSettings
 from indextables.errors import RefusedError, StorageError
 from indextables.splits.read import cache as cache_module
-from indextables.splits.read.cache import IdleItems, RecentItems, ScannedItems, SplitCache, view_limit
+from indextables.splits.read.cache import (
+    IdleItems,
+    RecentItems,
+    ScannedItems,
+    SplitCache,
+    view_limit,
+)
 from tests.support.splits import log_rows, open_file, rows_with, term_rows, write_file
 
 ROWS = 8_000
@@ -58,7 +64,8 @@ def test_a_view_in_use_outlives_eviction_and_can_grow(splits: list[Path], tmp_pa
         first = view.index.searcher()
         assert other.clear() > 0
         assert other.usage().splits == 0
-        # Another process caches the same split anew; our view must not take its marks for our files.
+        # Another process caches the same split anew; our view must not take its marks for our
+        # files.
         assert term_rows(open_file(splits[0], other), "message", "timeout")
         view.need(["c3"])
         index = view.index
@@ -67,11 +74,16 @@ def test_a_view_in_use_outlives_eviction_and_can_grow(splits: list[Path], tmp_pa
             assert sorted(p.doc for _, p in found) == rows_with(TABLE[column].to_pylist(), term)
 
 
-def test_a_closed_view_is_used_again_and_goes_with_its_entry(splits: list[Path], tmp_path: Path) -> None:
+def test_a_closed_view_is_used_again_and_goes_with_its_entry(
+    splits: list[Path], tmp_path: Path
+) -> None:
     cache = SplitCache(tmp_path / "c", 1 << 30)
     with open_file(splits[0], cache).open_index(["c1"]) as first:
         pass
-    with open_file(splits[0], cache).open_index(["c3"]) as again, open_file(splits[0], cache).open_index(["c1"]) as two:
+    with (
+        open_file(splits[0], cache).open_index(["c3"]) as again,
+        open_file(splits[0], cache).open_index(["c1"]) as two,
+    ):
         assert again is first
         assert two is not first
     cache.clear()
@@ -80,9 +92,14 @@ def test_a_closed_view_is_used_again_and_goes_with_its_entry(splits: list[Path],
 
 
 def test_views_of_many_splits_wait_for_the_next_query(tmp_path: Path) -> None:
-    """However many splits a query opens: a folder of links that is made for each of them every time is a cliff."""
+    """However many splits a query opens: a folder of links that is made for each of them every time
+    is a cliff.
+    """
     cache = SplitCache(tmp_path / "c", 1 << 30)
-    readers = [open_file(write_file(log_rows(20, seed=n), tmp_path / f"{n}.split"), cache) for n in range(40)]
+    readers = [
+        open_file(write_file(log_rows(20, seed=n), tmp_path / f"{n}.split"), cache)
+        for n in range(40)
+    ]
     folders = []
     for _ in range(2):
         views = [reader.open_index(["c1"]) for reader in readers]
@@ -124,7 +141,9 @@ def test_repeated_scans_of_more_than_fits_find_most_of_it(count: int) -> None:
             idle.give(number, number)
             recent.put(number, number, 10)
     hits = [sum(value is not None for value in values) for values in zip(*found, strict=True)]
-    assert all(hit == count for hit in hits) if count <= 100 else all(hit > count / 2 for hit in hits)
+    assert (
+        all(hit == count for hit in hits) if count <= 100 else all(hit > count / 2 for hit in hits)
+    )
     assert len(gone) == 0 or count > 100
 
 
@@ -161,12 +180,20 @@ def test_a_process_takes_its_views_with_it(splits: list[Path], tmp_path: Path) -
     assert list((tmp_path / "c").glob("*/views/*")) == []
 
 
-def test_an_entry_that_somebody_cleaned_in_part_is_made_anew(splits: list[Path], tmp_path: Path) -> None:
+def test_an_entry_that_somebody_cleaned_in_part_is_made_anew(
+    splits: list[Path], tmp_path: Path
+) -> None:
     expected = rows_with(TABLE["level"].to_pylist(), "INFO")
-    assert term_rows(open_file(splits[0], SplitCache(tmp_path / "c", 1 << 30)), "level", "INFO") == expected
+    assert (
+        term_rows(open_file(splits[0], SplitCache(tmp_path / "c", 1 << 30)), "level", "INFO")
+        == expected
+    )
     (part,) = (tmp_path / "c").glob("*/entries/*/*.idx")
     part.unlink()
-    assert term_rows(open_file(splits[0], SplitCache(tmp_path / "c", 1 << 30)), "level", "INFO") == expected
+    assert (
+        term_rows(open_file(splits[0], SplitCache(tmp_path / "c", 1 << 30)), "level", "INFO")
+        == expected
+    )
 
 
 def test_a_folder_that_cannot_be_used_is_named(splits: list[Path], tmp_path: Path) -> None:
@@ -206,7 +233,9 @@ def test_what_dead_processes_and_old_boots_left_is_removed(
 
 
 def test_what_the_cache_did_not_make_is_never_removed(splits: list[Path], tmp_path: Path) -> None:
-    """The folder that is named may be anybody's, and hold anything whose name begins like this machine's."""
+    """The folder that is named may be anybody's, and hold anything whose name begins like this
+    machine's.
+    """
     host, named, elsewhere = os.uname().nodename, tmp_path / "c", tmp_path / "elsewhere"
     kept = [named / f"{host}-photographs", named / "indextables" / f"{host}-photographs", elsewhere]
     for folder in kept:
@@ -240,7 +269,9 @@ def _leave_a_view(split: str, folder: str) -> None:
     os._exit(9)
 
 
-def test_many_processes_share_and_evict_without_a_wrong_answer(splits: list[Path], tmp_path: Path) -> None:
+def test_many_processes_share_and_evict_without_a_wrong_answer(
+    splits: list[Path], tmp_path: Path
+) -> None:
     context = multiprocessing.get_context("spawn")
     with context.Pool(2) as pool:
         work = [([str(p) for p in splits], str(tmp_path / "c"), seed) for seed in range(2)]

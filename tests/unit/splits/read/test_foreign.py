@@ -1,4 +1,6 @@
-"""Bundles in the form of other engines, made here: every kind of value comes back in the table's types."""
+"""Bundles in the form of other engines, made here: every kind of value comes back in the table's
+types.
+"""
 
 from __future__ import annotations
 
@@ -141,19 +143,27 @@ def test_documents_of_many_forms_come_back(tmp_path: Path) -> None:
     }
     rows = []
     for _ in range(400):
-        names = dice.sample(list(kinds), dice.choice([0, 1, 4, 5, 6, 6, 6]))  # in any order, with any of them missing
+        names = dice.sample(
+            list(kinds), dice.choice([0, 1, 4, 5, 6, 6, 6])
+        )  # in any order, with any of them missing
         rows.append({name: kinds[name]() for name in names})
     for number, row in enumerate(rows):
         row["only_fast"] = number
-    path = bundle(index(tmp_path / "i", [_as_json(row) for row in rows], at_once=True), tmp_path / "a.split")
+    path = bundle(
+        index(tmp_path / "i", [_as_json(row) for row in rows], at_once=True), tmp_path / "a.split"
+    )
     reader = ForeignReader.open(LocalSource(path), SCHEMA)
     numbers = reader.read_rows(columns=["only_fast"])["only_fast"].to_pylist()
     for chosen in (list(range(400)), dice.sample(range(400), 50), [7, 7, 3]):
         found = reader.read_rows(np.array(chosen), columns=list(kinds)).to_pylist()
         expected = [{name: rows[numbers[at]].get(name) for name in kinds} for at in chosen]
         for row in expected:
-            row["f"] = None if row["f"] is None else struct.unpack("<f", struct.pack("<f", row["f"]))[0]
-        assert [repr(_as_json(row)) for row in found] == [repr(_as_json(row)) for row in expected]  # -0.0 is not 0.0
+            row["f"] = (
+                None if row["f"] is None else struct.unpack("<f", struct.pack("<f", row["f"]))[0]
+            )
+        assert [repr(_as_json(row)) for row in found] == [
+            repr(_as_json(row)) for row in expected
+        ]  # -0.0 is not 0.0
 
 
 @pytest.mark.parametrize(
@@ -167,7 +177,9 @@ def test_documents_of_many_forms_come_back(tmp_path: Path) -> None:
         ("day", pa.timestamp("ms"), dt.datetime(2024, 3, 1)),
     ],
 )
-def test_moments_and_days_beside_a_column_of_another_type(name: str, kind: Any, value: Any, tmp_path: Path) -> None:
+def test_moments_and_days_beside_a_column_of_another_type(
+    name: str, kind: Any, value: Any, tmp_path: Path
+) -> None:
     path = bundle(index(tmp_path / "i", [FULL, {}]), tmp_path / "a.split")
     others = [f for f in SCHEMA if f.name in ("at", "day", "b") and f.name != name]
     reader = ForeignReader.open(LocalSource(path), pa.schema([*others, pa.field(name, kind)]))
@@ -178,7 +190,10 @@ def test_moments_and_days_beside_a_column_of_another_type(name: str, kind: Any, 
 
 
 def _as_json(row: dict[str, Any]) -> dict[str, Any]:
-    return {k: v.isoformat().replace("+00:00", "Z") if isinstance(v, dt.datetime) else v for k, v in row.items()}
+    return {
+        k: v.isoformat().replace("+00:00", "Z") if isinstance(v, dt.datetime) else v
+        for k, v in row.items()
+    }
 
 
 def test_kinds_are_told_from_the_index(tmp_path: Path) -> None:
@@ -230,7 +245,12 @@ def test_what_is_no_bundle_is_refused(tmp_path: Path) -> None:
         ForeignReader.open(LocalSource(bundle(folder, tmp_path / "b", version=2)), SCHEMA)
     with pytest.raises(BadFileError, match="differs from its copy"):
         ForeignReader.open(LocalSource(bundle(folder, tmp_path / "c", hotcache=b"another")), SCHEMA)
-    assert ForeignReader.open(LocalSource(bundle(folder, tmp_path / "d", hotcache=b"")), SCHEMA).num_rows == 1
+    assert (
+        ForeignReader.open(
+            LocalSource(bundle(folder, tmp_path / "d", hotcache=b"")), SCHEMA
+        ).num_rows
+        == 1
+    )
 
 
 @pytest.mark.parametrize("claimed", [0, 100, 1 << 20])

@@ -1,4 +1,5 @@
-"""Conditions on splits of the other engine go by its terms: the rows must be those that the values tell.
+"""Conditions on splits of the other engine go by its terms: the rows must be those that the values
+tell.
 
 Its dictionaries (sorted strings) are made here, since tantivy-py writes another kind.
 """
@@ -25,7 +26,13 @@ from tests.support.bundles import bundle, stop_number_of
 
 EPOCH = dt.datetime(1970, 1, 1)
 SCHEMA = pa.schema(
-    {"i": pa.int32(), "u": pa.int64(), "at": pa.timestamp("us"), "utc": pa.timestamp("us", "UTC"), "day": pa.date32()}
+    {
+        "i": pa.int32(),
+        "u": pa.int64(),
+        "at": pa.timestamp("us"),
+        "utc": pa.timestamp("us", "UTC"),
+        "day": pa.date32(),
+    }
 )
 KINDS = {"i": "i64", "u": "u64", "at": "date", "utc": "date", "day": "date"}
 Row = dict[str, int]
@@ -44,12 +51,20 @@ def dictionary(terms: list[tuple[bytes, list[int]]], dice: random.Random) -> tup
     while terms:
         size = dice.choice([1, 3, 50])
         block, here, terms = b"", terms[:size], terms[size:]
-        numbers, before = stop_number_of(len(here)) + stop_number_of(len(postings)) + stop_number_of(0), b""
+        numbers, before = (
+            stop_number_of(len(here)) + stop_number_of(len(postings)) + stop_number_of(0),
+            b"",
+        )
         for text, documents in here:
             gaps = b"".join(map(stop_number_of, np.diff([0, *documents]).tolist()))
-            numbers += stop_number_of(len(documents)) + stop_number_of(len(gaps)) + stop_number_of(0)
+            numbers += (
+                stop_number_of(len(documents)) + stop_number_of(len(gaps)) + stop_number_of(0)
+            )
             postings += gaps
-            kept = next((n for n, (a, b) in enumerate(zip(text, before, strict=False)) if a != b), len(before))
+            kept = next(
+                (n for n, (a, b) in enumerate(zip(text, before, strict=False)) if a != b),
+                len(before),
+            )
             block += bytes([kept | len(text) - kept << 4]) + text[kept:]
             before = text
         data += struct.pack("<IB", len(numbers + block) + 1, 0) + numbers + block
@@ -64,20 +79,26 @@ def composite(fields: dict[int, bytes]) -> bytes:
     return with_footer(body + places + struct.pack("<I", len(places)))
 
 
-def split(folder: Path, segments: list[list[Row]], dice: random.Random, *, off_by: int = 0) -> ForeignReader:
+def split(
+    folder: Path, segments: list[list[Row]], dice: random.Random, *, off_by: int = 0
+) -> ForeignReader:
     """A split with these rows; the numbers in its postings may be wrong by some."""
     folder.mkdir()
     builder = tantivy.SchemaBuilder()
     for name, kind in KINDS.items():
-        add = {"i64": builder.add_integer_field, "u64": builder.add_unsigned_field, "date": builder.add_date_field}[
-            kind
-        ]
+        add = {
+            "i64": builder.add_integer_field,
+            "u64": builder.add_unsigned_field,
+            "date": builder.add_date_field,
+        }[kind]
         add(name, stored=True, indexed=True)
     index = tantivy.Index(builder.build(), path=str(folder))
     writer, known = index.writer(15_000_000, 1), set[str]()
     for rows in segments:
         for row in rows:
-            writer.add_json(json.dumps({n: _rfc3339(v) if KINDS[n] == "date" else v for n, v in row.items()}))
+            writer.add_json(
+                json.dumps({n: _rfc3339(v) if KINDS[n] == "date" else v for n, v in row.items()})
+            )
         writer.commit()
         (segment,) = {s["segment_id"] for s in _meta(folder)["segments"]} - known
         known.add(segment)
@@ -121,15 +142,21 @@ def condition(dice: random.Random, rows: list[Row], depth: int = 2) -> str:
         return "(" + dice.choice([" AND ", " AND ", " OR "]).join(parts) + ")"
     name = dice.choice(list(KINDS))
     known = [row[name] for row in rows if name in row] or [0]
-    steps = [0, 1, -1] if KINDS[name] != "date" else [0, 1_000, -1_000, 10**9, -(10**9), 86_400 * 10**9]
-    values = [literal(name, max(dice.choice(known) + dice.choice(steps), -(10**18))) for _ in range(3)]
+    steps = (
+        [0, 1, -1] if KINDS[name] != "date" else [0, 1_000, -1_000, 10**9, -(10**9), 86_400 * 10**9]
+    )
+    values = [
+        literal(name, max(dice.choice(known) + dice.choice(steps), -(10**18))) for _ in range(3)
+    ]
     if dice.random() < 0.15:
         return f"{name} IN ({', '.join(values)})"
     return f"{name} {dice.choice(['=', '<', '<=', '>', '>=', '!='])} {values[0]}"
 
 
 def check(reader: ForeignReader, where: str) -> bool:
-    """Whether the terms decide a condition; no row that it is true for may be missing, and none be there if they do."""
+    """Whether the terms decide a condition; no row that it is true for may be missing, and none be
+    there if they do.
+    """
     bound = bind(parse(where), SCHEMA)
     wanted = evaluate(bound, reader.read_rows()).fill_null(False).to_numpy(zero_copy_only=False)
     found = reader.may_match(bound)
@@ -147,8 +174,15 @@ def test_terms_find_the_rows_that_values_do(seed: int, tmp_path: Path) -> None:
 
     def row() -> Row:
         near = dice.choice([0, -86_400, 86_400, dice.randint(-(10**9), 10**9)]) * 10**9
-        moment = near + dice.choice([0, 1_000, -1_000, 10**9 - 1_000, -(10**9) + 1_000, 10**9, -(10**9)])
-        made = {"i": dice.randint(-5, 5), "u": dice.choice([0, 3, 2**62]), "at": moment, "utc": moment // 2000 * 1000}
+        moment = near + dice.choice(
+            [0, 1_000, -1_000, 10**9 - 1_000, -(10**9) + 1_000, 10**9, -(10**9)]
+        )
+        made = {
+            "i": dice.randint(-5, 5),
+            "u": dice.choice([0, 3, 2**62]),
+            "at": moment,
+            "utc": moment // 2000 * 1000,
+        }
         made["day"] = moment // (86_400 * 10**9) * 86_400 * 10**9
         return {name: value for name, value in made.items() if dice.random() < 0.8}
 
@@ -161,8 +195,14 @@ def test_terms_find_the_rows_that_values_do(seed: int, tmp_path: Path) -> None:
 
 def test_days_that_are_no_midnights_and_parts_of_microseconds(tmp_path: Path) -> None:
     day, dice = 86_400 * 10**9, random.Random(1)
-    days = [{"day": n * day + part} for n in (-10, -1, 0, 10) for part in (0, 1_000, day // 2, day - 1_000)]
-    moments = [{"at": s * 10**9 + part} for s in (-2, -1, 0, 1) for part in (0, 1, 999, 1_000, 999_999_999)]
+    days = [
+        {"day": n * day + part}
+        for n in (-10, -1, 0, 10)
+        for part in (0, 1_000, day // 2, day - 1_000)
+    ]
+    moments = [
+        {"at": s * 10**9 + part} for s in (-2, -1, 0, 1) for part in (0, 1, 999, 1_000, 999_999_999)
+    ]
     reader = split(tmp_path / "i", [days + moments], dice)
     for sign in ("=", "<", "<=", ">", ">="):
         for row in days + moments:

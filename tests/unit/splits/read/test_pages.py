@@ -1,4 +1,6 @@
-"""Rows by pages: the same rows as by row groups, of every type, and nothing read that is not needed."""
+"""Rows by pages: the same rows as by row groups, of every type, and nothing read that is not
+needed.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,14 @@ from indextables.config.splits import SplitWriterSettings
 from indextables.model.predicate import bind, parse
 from indextables.splits.query.to_predicate import predicate_mask
 from indextables.splits.write.writer import write_splits
-from tests.support.splits import log_rows, mapping_of, old_splits, open_file, small_pages, write_file
+from tests.support.splits import (
+    log_rows,
+    mapping_of,
+    old_splits,
+    open_file,
+    small_pages,
+    write_file,
+)
 
 MOMENT = dt.datetime(2024, 5, 1, tzinfo=dt.UTC)
 
@@ -27,7 +36,9 @@ def every_type(rows: int, seed: int = 1) -> pa.Table:
     def column(make: object, kind: pa.DataType) -> pa.Array:
         empty = range(rows // 3, rows // 3 + 40)  # whole pages of nulls
         assert callable(make)
-        return pa.array([None if i in empty or rng.random() < 0.1 else make(i) for i in range(rows)], kind)
+        return pa.array(
+            [None if i in empty or rng.random() < 0.1 else make(i) for i in range(rows)], kind
+        )
 
     return pa.table(
         {
@@ -49,7 +60,9 @@ def every_type(rows: int, seed: int = 1) -> pa.Table:
             "micros": column(lambda i: MOMENT + dt.timedelta(seconds=i), pa.timestamp("us", "UTC")),
             "nanos": column(lambda i: MOMENT + dt.timedelta(seconds=i), pa.timestamp("ns", "UTC")),
             "list": column(lambda i: [i] * (i % 4), pa.list_(pa.int32())),
-            "struct": column(lambda i: {"a": i, "b": str(i)}, pa.struct([("a", pa.int64()), ("b", pa.string())])),
+            "struct": column(
+                lambda i: {"a": i, "b": str(i)}, pa.struct([("a", pa.int64()), ("b", pa.string())])
+            ),
             "a.dot": column(lambda i: i % 5, pa.int64()),
         }
     )
@@ -70,7 +83,10 @@ def test_rows_of_every_type_by_pages(tmp_path: Path, seed: int) -> None:
         found = reader.read_rows(np.array(rows), columns=names)
         expected = whole.select(names).take(pa.array(rows))
         assert found.schema == expected.schema
-        assert repr(found.to_pylist()) == repr(expected.to_pylist()), (names, rows)  # NaN equals nothing
+        assert repr(found.to_pylist()) == repr(expected.to_pylist()), (
+            names,
+            rows,
+        )  # NaN equals nothing
 
 
 def test_a_few_rows_read_a_few_pages(tmp_path: Path) -> None:
@@ -90,7 +106,9 @@ def test_a_few_rows_read_a_few_pages(tmp_path: Path) -> None:
     assert new.stats.bytes == before, "pages that were decoded are kept"
 
 
-def test_pages_that_are_in_memory_as_parts_of_their_row_groups_are_not_read_again(tmp_path: Path) -> None:
+def test_pages_that_are_in_memory_as_parts_of_their_row_groups_are_not_read_again(
+    tmp_path: Path,
+) -> None:
     table = log_rows(40_000)
     reader = open_file(write_file(table, tmp_path / "a.split"))
     reader.read_rows(np.arange(0, 40_000, 2), columns=["message", "ts"])
@@ -139,10 +157,15 @@ def test_no_row_that_matches_is_ruled_out(tmp_path: Path, text: str, old: bool) 
 
 def dictionaries(path: Path, column: int) -> list[bool]:
     metadata = pq.read_metadata(path)
-    return [metadata.row_group(n).column(column).has_dictionary_page for n in range(metadata.num_row_groups)]
+    return [
+        metadata.row_group(n).column(column).has_dictionary_page
+        for n in range(metadata.num_row_groups)
+    ]
 
 
-def test_floating_point_columns_have_a_dictionary_unless_a_zero_is_among_them(tmp_path: Path) -> None:
+def test_floating_point_columns_have_a_dictionary_unless_a_zero_is_among_them(
+    tmp_path: Path,
+) -> None:
     """Spark looks 0.0 up in a dictionary, and does not find the -0.0 that equals it."""
     ones = pa.array([1.5, 2.5] * 500)
     tables = {
@@ -158,14 +181,18 @@ def test_floating_point_columns_have_a_dictionary_unless_a_zero_is_among_them(tm
         assert dictionaries(path, 2) == [True] * 4
         reader = open_file(path)
         assert reader.read_rows().equals(table)
-        assert str(reader.read_rows(np.array([999]), columns=["v"])["v"][0].as_py()) == str(values[999].as_py())
+        assert str(reader.read_rows(np.array([999]), columns=["v"])["v"][0].as_py()) == str(
+            values[999].as_py()
+        )
         assert [path.name for path in tmp_path.iterdir() if "before" in path.name] == []
 
 
 def test_rows_that_wait_for_their_row_group_count_for_the_size_of_a_split() -> None:
     table = log_rows(60_000)
     settings = SplitWriterSettings(target_bytes=1 << 20)
-    splits = write_splits(table.to_batches(), table.schema, mapping_of(table.schema), settings=settings)
+    splits = write_splits(
+        table.to_batches(), table.schema, mapping_of(table.schema), settings=settings
+    )
     sizes = [split.size for split in splits]
     assert len(sizes) > 1
     assert max(sizes) < 3 << 20

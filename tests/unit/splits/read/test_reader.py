@@ -1,4 +1,6 @@
-"""Reading rows: which are given back, what is fetched for them, and what is said of a wrong request."""
+"""Reading rows: which are given back, what is fetched for them, and what is said of a wrong
+request.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,14 @@ def split(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     "rows",
-    [[], [0], [39_999], [8_191, 8_192], [5, 39_999, 0, 5, 20_000, 8_192], list(range(0, 40_000, 777))],
+    [
+        [],
+        [0],
+        [39_999],
+        [8_191, 8_192],
+        [5, 39_999, 0, 5, 20_000, 8_192],
+        list(range(0, 40_000, 777)),
+    ],
     ids=lambda r: f"{len(r)} rows",
 )
 def test_rows_by_number_in_the_order_given(split: Path, rows: list[int]) -> None:
@@ -44,13 +53,19 @@ def test_rows_by_mask_and_as_a_stream(split: Path, share: float) -> None:
     assert streamed.combine_chunks().equals(expected.combine_chunks())
 
 
-def test_all_rows_as_a_stream_of_small_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_rows_as_a_stream_of_small_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("indextables.splits.read.reader.WINDOW_BYTES", 1)
     with small_pages(1_000, group_rows=8_192):
         split = write_file(TABLE, tmp_path / "a.split")
     batches = list(open_file(split).iter_rows(columns=["level"]))
     assert max(b.num_rows for b in batches) <= 8_192
-    assert pa.Table.from_batches(batches).combine_chunks().equals(TABLE.select(["level"]).combine_chunks())
+    assert (
+        pa.Table.from_batches(batches)
+        .combine_chunks()
+        .equals(TABLE.select(["level"]).combine_chunks())
+    )
 
 
 def test_only_touched_row_groups_and_wanted_columns_are_read(split: Path) -> None:
@@ -125,15 +140,21 @@ def test_a_remote_split_opens_with_one_request_and_a_term_costs_one_more(
     assert reader.stats.requests == 2
 
 
-def test_a_second_process_finds_ranges_in_the_cache(split: Path, memory_place: StorePlace, tmp_path: Path) -> None:
+def test_a_second_process_finds_ranges_in_the_cache(
+    split: Path, memory_place: StorePlace, tmp_path: Path
+) -> None:
     _, first = remote(split, memory_place, tmp_path)
     assert term_rows(first, "message", "timeout")
     store, second = remote(split, memory_place, tmp_path)
-    assert term_rows(second, "message", "timeout") == rows_with(TABLE["message"].to_pylist(), "timeout")
+    assert term_rows(second, "message", "timeout") == rows_with(
+        TABLE["message"].to_pylist(), "timeout"
+    )
     assert store.costs.requests == {}
 
 
-def test_remote_rows_are_fetched_in_few_requests(split: Path, memory_place: StorePlace, tmp_path: Path) -> None:
+def test_remote_rows_are_fetched_in_few_requests(
+    split: Path, memory_place: StorePlace, tmp_path: Path
+) -> None:
     store, reader = remote(split, memory_place, tmp_path)
     rows = np.array([1, 20_000, 39_000])
     assert reader.read_rows(rows).equals(TABLE.take(pa.array(rows)))
@@ -142,6 +163,9 @@ def test_remote_rows_are_fetched_in_few_requests(split: Path, memory_place: Stor
 
 
 def test_ranges_that_are_near_become_one() -> None:
-    assert coalesce([(0, 10), (20, 5), (12, 3), (1000, 1), (500, 0)], gap=10) == [(0, 25), (1000, 1)]
+    assert coalesce([(0, 10), (20, 5), (12, 3), (1000, 1), (500, 0)], gap=10) == [
+        (0, 25),
+        (1000, 1),
+    ]
     assert coalesce([(0, 10), (3, 2)], gap=0) == [(0, 10)]
     assert coalesce([]) == []

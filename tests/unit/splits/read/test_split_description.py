@@ -12,7 +12,12 @@ from indextables.config.splits import SplitWriterSettings
 from indextables.errors import BadFileError, StorageError
 from indextables.splits.format.source import LocalSource
 from indextables.splits.read.cache import SplitCache
-from indextables.splits.read.split_description import check_bytes, check_end, component_sizes, describe_split
+from indextables.splits.read.split_description import (
+    check_bytes,
+    check_end,
+    component_sizes,
+    describe_split,
+)
 from indextables.splits.write.writer import SplitWriter, write_splits
 from tests.support.splits import log_rows, mapping_of, open_file, term_rows, write_file
 
@@ -41,10 +46,17 @@ def test_damage_is_found_wherever_it_is(tmp_path: Path) -> None:
     ranges = [table.component("term").ranges[1], table.component("pos").ranges[-1]]
 
     def check() -> int:
-        return sum(batch.num_rows for batch in check_bytes(LocalSource(path), TABLE.schema, footer_start=None))
+        return sum(
+            batch.num_rows
+            for batch in check_bytes(LocalSource(path), TABLE.schema, footer_start=None)
+        )
 
     assert check() == TABLE.num_rows
-    places = {100: "Bytes 4 to", **{r.offset + r.length // 2: f"Bytes {r.offset} to" for r in ranges}, -100: "The end"}
+    places = {
+        100: "Bytes 4 to",
+        **{r.offset + r.length // 2: f"Bytes {r.offset} to" for r in ranges},
+        -100: "The end",
+    }
     for place, words in places.items():
         data = bytearray(sound)
         data[place] ^= 4
@@ -55,11 +67,15 @@ def test_damage_is_found_wherever_it_is(tmp_path: Path) -> None:
         check_end(LocalSource(path), TABLE.schema, footer_start=None)
 
 
-@pytest.mark.parametrize("rows", [TABLE, pa.table({"key": ["k" * 300, "short"]})], ids=["usual", "long terms"])
+@pytest.mark.parametrize(
+    "rows", [TABLE, pa.table({"key": ["k" * 300, "short"]})], ids=["usual", "long terms"]
+)
 def test_the_log_entry_can_be_made_from_the_split_alone(tmp_path: Path, rows: pa.Table) -> None:
     path = tmp_path / "a.split"
     mapping = mapping_of(rows.schema)
-    for info in write_splits(rows.to_batches(), rows.schema, mapping, settings=SplitWriterSettings(), tags=["x"]):
+    for info in write_splits(
+        rows.to_batches(), rows.schema, mapping, settings=SplitWriterSettings(), tags=["x"]
+    ):
         path.write_bytes(info.path.read_bytes())
         written = info.add_action("p.split", modification_time=5)
     described = describe_split(LocalSource(path)).add_action({}, modification_time=5)
@@ -84,7 +100,9 @@ def test_prewarming_fetches_an_index_once(tmp_path: Path) -> None:
     assert reader.stats.bytes == 0
 
 
-def test_a_disk_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_cannot_be_written_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = SplitWriterSettings(temp_directory=str(tmp_path))
     with SplitWriter(TABLE.schema, mapping_of(TABLE.schema), settings=settings) as writer:
 

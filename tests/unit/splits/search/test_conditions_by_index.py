@@ -29,15 +29,39 @@ OPTIONS = {
     "indexing.typemap.hashed": "exact_only",
     "indexing.tokenizer.lower": "lowercase_raw",
 }
-KEYS = ("a", "b", "A", "ä", "", " a", "k" * 300, "k" * 255, "12", "2024-01-01T00:00:00Z", "x y", "a-b")
+KEYS = (
+    "a",
+    "b",
+    "A",
+    "ä",
+    "",
+    " a",
+    "k" * 300,
+    "k" * 255,
+    "12",
+    "2024-01-01T00:00:00Z",
+    "x y",
+    "a-b",
+)
 ADDRESSES = ("10.0.0.1", "::ffff:10.0.0.1", "fe80::1", "FE80::1", "no address", "")
 EXACT = (
     *(f"key = '{key}'" for key in KEYS),
-    *("key IN ('a', 'b', 'nothing')", "key IN ('a', NULL)", "key = 'a' OR key = 'b'", "key = 'a' AND key = 'b'"),
+    *(
+        "key IN ('a', 'b', 'nothing')",
+        "key IN ('a', NULL)",
+        "key = 'a' OR key = 'b'",
+        "key = 'a' AND key = 'b'",
+    ),
     "key = 'a' OR (key = 'b' AND key IN ('b', 'A'))",
 )
 OTHER = (
-    *("key = 'a' AND n < 100", "key = 'a' OR n < 20", "NOT key = 'a'", "key != 'a'", "NOT (key = 'a' AND n < 100)"),
+    *(
+        "key = 'a' AND n < 100",
+        "key = 'a' OR n < 20",
+        "NOT key = 'a'",
+        "key != 'a'",
+        "NOT (key = 'a' AND n < 100)",
+    ),
     *(
         "key IS NULL",
         "key IS NOT NULL",
@@ -52,9 +76,27 @@ OTHER = (
         "ip IN ('fe80::1', 'no address')",
         "ip IN ('fe80::1', '10.0.0.1')",
     ),
-    *("lower = 'a'", "lower = 'A' AND n > 10", "lower IN ('a', 'ä')", "flag = true AND key = 'a'", "flag IS NULL"),
-    *("data.a = 'x y'", "data.a = 'a' AND key = 'a'", "data.a IN ('a', 'A')", "data.a = 'a-b'", "data.a = ''"),
-    *("data.b.c = 'a'", "data.b.c = 'x y' OR key = 'a'", "data.n = 3", "data.a = '12'", "data.b.c IS NULL"),
+    *(
+        "lower = 'a'",
+        "lower = 'A' AND n > 10",
+        "lower IN ('a', 'ä')",
+        "flag = true AND key = 'a'",
+        "flag IS NULL",
+    ),
+    *(
+        "data.a = 'x y'",
+        "data.a = 'a' AND key = 'a'",
+        "data.a IN ('a', 'A')",
+        "data.a = 'a-b'",
+        "data.a = ''",
+    ),
+    *(
+        "data.b.c = 'a'",
+        "data.b.c = 'x y' OR key = 'a'",
+        "data.n = 3",
+        "data.a = '12'",
+        "data.b.c IS NULL",
+    ),
     *(
         "both = 'a'",
         "both = 'x y' AND key = 'a'",
@@ -77,7 +119,10 @@ def make_rows(count: int, seed: int) -> pa.Table:
         for a, c in zip(some(KEYS), some(KEYS), strict=True)
     ]
     flags = [rng.choice((True, False, None)) for _ in range(count)]
-    words = [None if rng.random() < 0.1 else " ".join(rng.choices("abcx", k=rng.randint(1, 3))) for _ in range(count)]
+    words = [
+        None if rng.random() < 0.1 else " ".join(rng.choices("abcx", k=rng.randint(1, 3)))
+        for _ in range(count)
+    ]
     columns = {
         "n": pa.array(range(count)),
         "key": some(KEYS),
@@ -135,18 +180,28 @@ def test_scans_counts_searches_and_deletes_agree(tmp_path: Path, splits: int) ->
     gone = set(range(50, 70))
     for condition in (*EXACT, *OTHER):
         wanted = [row for row in expect(reference, condition) if row not in gone]
-        assert sorted(table.scan(where=condition, columns=["n"]).read_all()["n"].to_pylist()) == wanted, condition
+        assert (
+            sorted(table.scan(where=condition, columns=["n"]).read_all()["n"].to_pylist()) == wanted
+        ), condition
         assert table.count(where=condition) == len(wanted), condition
         every = table.search("message:a OR message:b", where=condition, columns=["n"], limit=500)
         best = table.search("message:a OR message:b", where=condition, columns=["n"], limit=7)
         # Splits that a condition excludes do not count for the weights of words.
-        unfiltered = every if splits > 1 else table.search("message:a OR message:b", columns=["n"], limit=500)
-        scores = dict(zip(unfiltered["n"].to_pylist(), unfiltered["_score"].to_pylist(), strict=True))
+        unfiltered = (
+            every
+            if splits > 1
+            else table.search("message:a OR message:b", columns=["n"], limit=500)
+        )
+        scores = dict(
+            zip(unfiltered["n"].to_pylist(), unfiltered["_score"].to_pylist(), strict=True)
+        )
         matching = set(table.search("message:a OR message:b", columns=["n"])["n"].to_pylist())
         assert set(every["n"].to_pylist()) == matching & set(wanted), condition
         found = dict(zip(every["n"].to_pylist(), every["_score"].to_pylist(), strict=True))
         assert all(found[n] == pytest.approx(scores[n], rel=1e-6) for n in found), condition
-        assert best["_score"].to_pylist() == pytest.approx(every["_score"].to_pylist()[:7], rel=1e-6), condition
+        assert best["_score"].to_pylist() == pytest.approx(
+            every["_score"].to_pylist()[:7], rel=1e-6
+        ), condition
     table.delete(where="key = 'a'")
     gone |= set(expect(reference, "key = 'a'"))
     assert table.count() == 300 - len(gone)

@@ -1,4 +1,6 @@
-"""Conditions over parts of texts, answered by the index where the column has it: the same rows, fewer of them read."""
+"""Conditions over parts of texts, answered by the index where the column has it: the same rows,
+fewer of them read.
+"""
 
 from __future__ import annotations
 
@@ -51,14 +53,22 @@ def test_the_index_finds_what_the_rows_say(tmp_path: Path) -> None:
     rng = random.Random(3)
 
     def text() -> str | None:
-        return None if rng.random() < 0.1 else "".join(rng.choice(ALPHABET) for _ in range(rng.randint(0, 14)))
+        return (
+            None
+            if rng.random() < 0.1
+            else "".join(rng.choice(ALPHABET) for _ in range(rng.randint(0, 14)))
+        )
 
-    table = pa.table({name: pa.array([text() for _ in range(400)], pa.string()) for name in ("m", "s", "n")})
+    table = pa.table(
+        {name: pa.array([text() for _ in range(400)], pa.string()) for name in ("m", "s", "n")}
+    )
     settings = IndexingSettings(typemap={"m": "text"}, substring={"m": True, "s": True})
     mapping = DocMapping.from_settings(table.schema, settings)
     (made,) = (
         s.path.read_bytes()
-        for s in write_splits(table.to_batches(), table.schema, mapping, settings=SplitWriterSettings())
+        for s in write_splits(
+            table.to_batches(), table.schema, mapping, settings=SplitWriterSettings()
+        )
     )
     (tmp_path / "a.split").write_bytes(made)
     split = open_file(tmp_path / "a.split")
@@ -80,7 +90,9 @@ ROWS = pa.table(
 
 
 def made(path: Path, **options: str) -> Table:
-    table = Table.create(str(path), schema=ROWS.schema, options={"indexing.typemap.message": "text", **options})
+    table = Table.create(
+        str(path), schema=ROWS.schema, options={"indexing.typemap.message": "text", **options}
+    )
     table.append(ROWS)
     return table
 
@@ -104,7 +116,9 @@ def test_rows_without_the_text_are_not_read_and_explain_says_so(tmp_path: Path, 
         report = table.explain(where=where)
         assert (report.rows_matched, report.splits[0].answered_by) == (1, way)
         assert table.search("message:request", where=where).column("id").to_pylist() == [123]
-        assert table.search("message:request", where=where, limit=5).column("id").to_pylist() == [123]
+        assert table.search("message:request", where=where, limit=5).column("id").to_pylist() == [
+            123
+        ]
         assert table.count(where=where) == 1
     assert with_grams.count(where=f"NOT ({where})") == 999
 

@@ -24,12 +24,21 @@ OPTIONS = {"indexing.typemap.message": "text", "indexing.typemap.title": "text"}
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
-    made = Table.create(str(tmp_path_factory.mktemp("highlights") / "t"), schema=SCHEMA, options=OPTIONS)
-    made.append(pa.table({"id": range(4), "message": TEXTS, "title": ["Disk", "Gateway", "Disk", None]}, schema=SCHEMA))
+    made = Table.create(
+        str(tmp_path_factory.mktemp("highlights") / "t"), schema=SCHEMA, options=OPTIONS
+    )
+    made.append(
+        pa.table(
+            {"id": range(4), "message": TEXTS, "title": ["Disk", "Gateway", "Disk", None]},
+            schema=SCHEMA,
+        )
+    )
     return made
 
 
-def fragments(table: Table, query: str, highlight: Any = "message", **options: Any) -> dict[int, dict[str, Any]]:
+def fragments(
+    table: Table, query: str, highlight: Any = "message", **options: Any
+) -> dict[int, dict[str, Any]]:
     rows = table.search(query, highlight=highlight, **options).to_pylist()
     return {row["id"]: row["_highlight"] for row in rows}
 
@@ -66,14 +75,21 @@ def test_what_was_found_is_marked(table: Table, query: str, row: int, expected: 
 
 def test_several_columns_and_rows_without_a_match(table: Table) -> None:
     found = fragments(table, "message:disk OR title:disk OR title:gateway", ["title", "message"])
-    assert [mark for part in found[0]["title"] for mark in part["marks"]] == [{"start": 0, "end": 4}]
+    assert [mark for part in found[0]["title"] for mark in part["marks"]] == [
+        {"start": 0, "end": 4}
+    ]
     assert found[1]["message"] == []
-    assert found[2] == {"title": [{"start": 0, "text": "Disk", "marks": [{"start": 0, "end": 4}]}], "message": []}
+    assert found[2] == {
+        "title": [{"start": 0, "text": "Disk", "marks": [{"start": 0, "end": 4}]}],
+        "message": [],
+    }
 
 
 @pytest.mark.parametrize("length", [1, 12, 40, 1000])
 @pytest.mark.parametrize("count", [1, 2, 50])
-def test_fragments_have_the_number_and_length_that_was_asked_for(table: Table, count: int, length: int) -> None:
+def test_fragments_have_the_number_and_length_that_was_asked_for(
+    table: Table, count: int, length: int
+) -> None:
     asked = {"columns": ["message"], "fragments": count, "length": length}
     shown = fragments(table, "message:disk OR message:full", asked)[0]["message"]
     assert 1 <= len(shown) <= count
@@ -89,7 +105,9 @@ def test_fragments_have_the_number_and_length_that_was_asked_for(table: Table, c
 def test_highlights_with_a_limit_an_order_pages_and_new_names(table: Table, tmp_path: Path) -> None:
     best = table.search("message:disk", limit=1, highlight="message", columns=["id"])
     assert best.column_names == ["id", "_score", "_highlight"]
-    page = table.search_page("message:disk", limit=1, order_by="id", highlight=["message"], columns=[])
+    page = table.search_page(
+        "message:disk", limit=1, order_by="id", highlight=["message"], columns=[]
+    )
     assert page.rows.column("_highlight").to_pylist()[0]["message"][0]["marks"]
     renamed = Table.create(str(tmp_path / "t"), schema=SCHEMA, options=OPTIONS)
     renamed.append(pa.table({"id": [1], "message": ["disk full"], "title": ["x"]}, schema=SCHEMA))
@@ -119,5 +137,7 @@ def test_a_long_text_with_many_marks_is_cut_quickly(tmp_path: Path) -> None:
     table = Table.create(str(tmp_path / "t"), schema=SCHEMA, options=OPTIONS)
     text = "disk full " * 20_000
     table.append(pa.table({"id": [1], "message": [text], "title": ["x"]}, schema=SCHEMA))
-    shown = fragments(table, "message:disk", {"columns": ["message"], "fragments": 5, "length": 60})[1]["message"]
+    shown = fragments(
+        table, "message:disk", {"columns": ["message"], "fragments": 5, "length": 60}
+    )[1]["message"]
     assert len(shown) == 5

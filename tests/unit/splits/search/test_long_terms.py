@@ -1,4 +1,6 @@
-"""Values with a term that is too long for the index: patterns read these rows alone, and answers stay exact."""
+"""Values with a term that is too long for the index: patterns read these rows alone, and answers
+stay exact.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,32 @@ SETTINGS = IndexingSettings(typemap={"message": "text", "data": "json"})
 WORDS = ("memory", "memoir", "timeout", "disk", "Memo")
 LONG = ("memo" + "x" * 300, "y" * 400, "disk" * 90, "z" * 255, "é" * 128)
 QUERIES = (
-    *("memo*", "mem?ry", "memroy~1", "memory~2", "/mem.*/", "/y+/", "*isk", f"{LONG[0]}", f'"disk {LONG[1]}"'),
-    *("NOT memo*", "memo* AND timeout", "memo* OR timeout", "(memo* disk~1)^2", "key:memo*", "key:/z+/"),
-    *(f"key:({LONG[3]} OR {LONG[0]} OR disk)", "data.a:memo*", "data.a:/y+/", "data.a:memroy~1", "key:????"),
+    *(
+        "memo*",
+        "mem?ry",
+        "memroy~1",
+        "memory~2",
+        "/mem.*/",
+        "/y+/",
+        "*isk",
+        f"{LONG[0]}",
+        f'"disk {LONG[1]}"',
+    ),
+    *(
+        "NOT memo*",
+        "memo* AND timeout",
+        "memo* OR timeout",
+        "(memo* disk~1)^2",
+        "key:memo*",
+        "key:/z+/",
+    ),
+    *(
+        f"key:({LONG[3]} OR {LONG[0]} OR disk)",
+        "data.a:memo*",
+        "data.a:/y+/",
+        "data.a:memroy~1",
+        "key:????",
+    ),
     *("key:" + "?" * 300, "timeout AND NOT (disk OR y*)", f"message:({LONG[2]} OR timeout)"),
 )
 
@@ -57,7 +82,9 @@ def expect(split: PlainSplit, query: str) -> list[int]:
 
 @pytest.fixture(scope="module")
 def split(tmp_path_factory: pytest.TempPathFactory) -> PlainSplit:
-    return make_split(make_rows(600, 1, share=0.02), SETTINGS, tmp_path_factory.mktemp("long") / "index")
+    return make_split(
+        make_rows(600, 1, share=0.02), SETTINGS, tmp_path_factory.mktemp("long") / "index"
+    )
 
 
 @pytest.mark.parametrize("query", QUERIES)
@@ -71,17 +98,27 @@ def test_the_index_answers_all_other_rows(split: PlainSplit, query: str) -> None
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_a_split_that_records_only_the_count_has_the_same_answer(split: PlainSplit, query: str) -> None:
+def test_a_split_that_records_only_the_count_has_the_same_answer(
+    split: PlainSplit, query: str
+) -> None:
     counted = {name: IncompleteValues(values.count) for name, values in split.incomplete.items()}
     old = PlainSplit(split.table, split.mapping, split.folder, counted)
     parsed = parse(query, QueryFields(split.schema, split.mapping, ("message",)))
     assert find_rows(old, parsed).tolist() == expect(split, query)
-    cannot_reach_long_terms = query in ("mem?ry", "memroy~1", "memory~2", "data.a:memroy~1", "key:????")
+    cannot_reach_long_terms = query in (
+        "mem?ry",
+        "memroy~1",
+        "memory~2",
+        "data.a:memroy~1",
+        "key:????",
+    )
     assert (old.columns_read == []) == cannot_reach_long_terms
 
 
 @pytest.mark.parametrize("splits", [1, 4])
-def test_searches_of_a_table_are_exact_after_deletes_and_merges(tmp_path: Path, splits: int) -> None:
+def test_searches_of_a_table_are_exact_after_deletes_and_merges(
+    tmp_path: Path, splits: int
+) -> None:
     rows = make_rows(400, 2, share=0.03)
     options = {"indexing.typemap.message": "text", "indexing.typemap.data": "json"}
     table = Table.create(str(tmp_path / "t"), schema=rows.schema, options=options)
@@ -98,7 +135,9 @@ def test_searches_of_a_table_are_exact_after_deletes_and_merges(tmp_path: Path, 
             assert table.count(query=query) == len(wanted), query
             best = table.search(query, columns=["id"], limit=5, score=True)
             every = table.search(query, columns=["id"], limit=1_000, score=True)
-            assert best["_score"].to_pylist() == pytest.approx(every["_score"].to_pylist()[:5], rel=1e-6), query
+            assert best["_score"].to_pylist() == pytest.approx(
+                every["_score"].to_pylist()[:5], rel=1e-6
+            ), query
 
     check(range(0))
     table.delete(where="id >= 100 AND id < 160")

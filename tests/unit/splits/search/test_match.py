@@ -40,23 +40,31 @@ def rows(split: PlainSplit, query: str, **options: str) -> list[int]:
 
 
 def test_the_index_alone_answers_words_and_reads_no_row(split: PlainSplit) -> None:
-    expected = [i for i, m in enumerate(split.table["message"].to_pylist()) if "timeout" in m.split()]
+    expected = [
+        i for i, m in enumerate(split.table["message"].to_pylist()) if "timeout" in m.split()
+    ]
     assert rows(split, "timeout") == expected
     assert split.columns_read == []
 
 
 def test_rows_are_read_only_where_the_index_leaves_a_doubt(split: PlainSplit) -> None:
     table = split.table.to_pylist()
-    assert rows(split, "n5? AND latency:>20") == [i for i in range(50, 60) if table[i]["latency"] > 20]
+    assert rows(split, "n5? AND latency:>20") == [
+        i for i in range(50, 60) if table[i]["latency"] > 20
+    ]
     assert split.columns_read == [("latency",)] * 2
     assert split.rows_read == 2 * 10
-    expected = [i for i, r in enumerate(table) if "timeout" in r["message"].split() and r["latency"] > 50]
+    expected = [
+        i for i, r in enumerate(table) if "timeout" in r["message"].split() and r["latency"] > 50
+    ]
     assert rows(split, "timeout AND latency:>50") == expected
 
 
 def test_a_typed_predicate_narrows_the_rows(split: PlainSplit) -> None:
     table = split.table.to_pylist()
-    expected = [i for i, r in enumerate(table) if "disk" in r["message"].split() and r["level"] == "ERROR"]
+    expected = [
+        i for i, r in enumerate(table) if "disk" in r["message"].split() and r["level"] == "ERROR"
+    ]
     assert rows(split, "disk", where="level = 'ERROR'") == expected
     assert rows(split, "*", where="host IS NULL AND latency < 10") == [
         i for i, r in enumerate(table) if r["host"] is None and r["latency"] < 10
@@ -64,11 +72,18 @@ def test_a_typed_predicate_narrows_the_rows(split: PlainSplit) -> None:
 
 
 def test_columns_that_came_later_are_null(split: PlainSplit) -> None:
-    wider = split.schema.append(pa.field("added", pa.string())).append(pa.field("st", pa.struct([("x", pa.int32())])))
+    wider = split.schema.append(pa.field("added", pa.string())).append(
+        pa.field("st", pa.struct([("x", pa.int32())]))
+    )
     fields = QueryFields(wider, split.mapping, ("message",))
     assert len(find_rows(split, parse("added:x", fields))) == 0
     assert len(find_rows(split, parse("-added:*", fields))) == split.num_rows
-    for condition, count in (("added IS NULL", 600), ("st.x = 1", 0), ("NOT added = 'x'", 0), ("added <=> NULL", 600)):
+    for condition, count in (
+        ("added IS NULL", 600),
+        ("st.x = 1", 0),
+        ("NOT added = 'x'", 0),
+        ("added <=> NULL", 600),
+    ):
         assert count_rows(split, parse("*", fields), where=bind(where(condition), wider)) == count
 
 
@@ -77,10 +92,15 @@ def found_in(split: PlainSplit, query: str, max_listed: int) -> list[int]:
     with open_query(split, parse(query, fields)) as opened:
         whole = opened.whole()
         assert whole is not None
-        return [int(row) for row in hits.IndexHits(split.open_index([]), "a", max_listed=max_listed).rows(whole)]
+        return [
+            int(row)
+            for row in hits.IndexHits(split.open_index([]), "a", max_listed=max_listed).rows(whole)
+        ]
 
 
-def test_large_results_come_from_the_bitset_and_agree(split: PlainSplit, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_results_come_from_the_bitset_and_agree(
+    split: PlainSplit, monkeypatch: pytest.MonkeyPatch
+) -> None:
     calls = []
     marked = hits.marked_rows
 
@@ -126,7 +146,14 @@ def test_a_damaged_index_is_our_error(split: PlainSplit, capfd: pytest.CaptureFi
 
 
 def test_an_unindexed_split_is_scanned_with_the_same_answer(split: PlainSplit) -> None:
-    queries = ["timeout", '"disk full"', "level:ERROR -host:host-03", "tim*", "dsik~1", "latency:>50 OR retry"]
+    queries = [
+        "timeout",
+        '"disk full"',
+        "level:ERROR -host:host-03",
+        "tim*",
+        "dsik~1",
+        "latency:>50 OR retry",
+    ]
     found = [rows(split, q) for q in queries]
     split.indexed = False
     assert [rows(split, q) for q in queries] == found
@@ -145,7 +172,12 @@ def test_explain_says_who_answered(tmp_path: Path) -> None:
         return explain_split(reader, parse(text, fields), columns=columns).to_dict()
 
     word = report("n777")
-    assert (word["matched"], word["rows"], word["rows_looked_at"], word["answered_by"]) == (1, 20_000, 0, "index")
+    assert (word["matched"], word["rows"], word["rows_looked_at"], word["answered_by"]) == (
+        1,
+        20_000,
+        0,
+        "index",
+    )
     assert word["requests"] and word["bytes_read"]
     both = report("n77? AND latency:>50")
     assert both["answered_by"] == "index, confirmed by rows"
@@ -170,7 +202,9 @@ def test_row_groups_without_a_match_are_not_read(tmp_path: Path) -> None:
     assert explain_split(reader, parse("ts:<2000-01-01", fields)).rows_looked_at == 0
     assert explain_split(reader, parse("level:[a TO z]", fields)).rows_looked_at == 0
     assert explain_split(reader, parse("-ts:*", fields)).matched == 0
-    everything = explain_split(reader, parse("*", fields), where=bind(where(f"ts < TIMESTAMP '{late}'"), reader.schema))
+    everything = explain_split(
+        reader, parse("*", fields), where=bind(where(f"ts < TIMESTAMP '{late}'"), reader.schema)
+    )
     assert everything.matched == 39_000
 
 

@@ -47,9 +47,13 @@ def search(splits: list[PlainSplit], query: str, **options: object) -> pa.Table:
     condition = bind(where(str(options.pop("where"))), schema) if "where" in options else None
     request = SearchRequest(parse(query, fields), ("message", "latency"), condition, **options)  # type: ignore[arg-type]
     request.check(schema)
-    statistics = pickle.loads(pickle.dumps(total(term_statistics(split, request.query) for split in splits)))
+    statistics = pickle.loads(
+        pickle.dumps(total(term_statistics(split, request.query) for split in splits))
+    )
     request = pickle.loads(pickle.dumps(request))
-    return merge_results([search_split(split, request, statistics) for split in splits], request, schema)
+    return merge_results(
+        [search_split(split, request, statistics) for split in splits], request, schema
+    )
 
 
 QUERIES = [
@@ -70,8 +74,11 @@ QUERIES = [
 def test_scores_do_not_depend_on_how_rows_are_split(
     splits: list[PlainSplit], query: str, condition: dict[str, str]
 ) -> None:
-    # The generated messages all have seven words, so that the average length is the same everywhere.
-    apart, together = (search(some, query, limit=1000, **condition) for some in (splits[:3], splits[3:]))
+    # The generated messages all have seven words, so that the average length is the same
+    # everywhere.
+    apart, together = (
+        search(some, query, limit=1000, **condition) for some in (splits[:3], splits[3:])
+    )
     assert apart.num_rows == together.num_rows
     scores = apart["_score"].to_numpy(), together["_score"].to_numpy()
     assert np.allclose(*scores, rtol=1e-4)
@@ -111,12 +118,16 @@ def test_best_rows_after_many_better_ones_were_filtered_out(tmp_path: Path) -> N
 def test_every_match_without_a_limit_in_row_order(splits: list[PlainSplit]) -> None:
     found = search(splits[:3], "timeout")
     assert found.column_names == ["message", "latency"]
-    assert found["message"].to_pylist() == [m for m in splits[3].table["message"].to_pylist() if "timeout" in m.split()]
+    assert found["message"].to_pylist() == [
+        m for m in splits[3].table["message"].to_pylist() if "timeout" in m.split()
+    ]
 
 
 def test_order_by_a_column(splits: list[PlainSplit]) -> None:
     slowest = search(splits[:3], "timeout", limit=5, order_by=OrderBy("latency", True))
-    matched = [r["latency"] for r in splits[3].table.to_pylist() if "timeout" in r["message"].split()]
+    matched = [
+        r["latency"] for r in splits[3].table.to_pylist() if "timeout" in r["message"].split()
+    ]
     assert slowest["latency"].to_pylist() == sorted(matched, reverse=True)[:5]
     assert slowest.column_names == ["message", "latency"]
     everything = search(splits[:3], "timeout", order_by=OrderBy("latency"), score=True)
@@ -130,15 +141,22 @@ def test_a_column_may_be_called_order(tmp_path: Path) -> None:
     request = SearchRequest(
         parse("*", QueryFields(table.schema, split.mapping)), ("_order", "n"), order_by=OrderBy("n")
     )
-    assert merge_results([search_split(split, request)], request, table.schema)["_order"].to_pylist() == [3, 2, 1]
+    assert merge_results([search_split(split, request)], request, table.schema)[
+        "_order"
+    ].to_pylist() == [3, 2, 1]
 
 
 def test_order_puts_nulls_last_and_nan_above_numbers(tmp_path: Path) -> None:
     table = pa.table({"f": [1.0, None, math.nan, -2.0, math.inf], "n": range(5)})
     split = make_split(table, IndexingSettings(), tmp_path / "index")
     for order, expected in ((OrderBy("f"), [3, 0, 4, 2, 1]), (OrderBy("f", True), [2, 4, 0, 3, 1])):
-        request = SearchRequest(parse("*", QueryFields(table.schema, split.mapping)), ("n",), order_by=order)
-        assert merge_results([search_split(split, request)], request, table.schema)["n"].to_pylist() == expected
+        request = SearchRequest(
+            parse("*", QueryFields(table.schema, split.mapping)), ("n",), order_by=order
+        )
+        assert (
+            merge_results([search_split(split, request)], request, table.schema)["n"].to_pylist()
+            == expected
+        )
 
 
 def test_order_by_is_read_from_text() -> None:
@@ -169,7 +187,10 @@ def test_an_unknown_column_is_named(splits: list[PlainSplit]) -> None:
 
 def test_no_split_gives_an_empty_table_of_the_right_columns(splits: list[PlainSplit]) -> None:
     request = SearchRequest(
-        parse("*", QueryFields(splits[0].schema, splits[0].mapping)), ("ts",), limit=1, snippet=Snippet("message")
+        parse("*", QueryFields(splits[0].schema, splits[0].mapping)),
+        ("ts",),
+        limit=1,
+        snippet=Snippet("message"),
     )
     found = merge_results([], request, splits[0].schema)
     assert found.schema == pa.schema(
@@ -191,14 +212,20 @@ def test_no_split_gives_an_empty_table_of_the_right_columns(splits: list[PlainSp
         ("disk", None, None),
     ],
 )
-def test_snippets_mark_what_was_found(query: str, text: str | None, shown: str | None, tmp_path: Path) -> None:
+def test_snippets_mark_what_was_found(
+    query: str, text: str | None, shown: str | None, tmp_path: Path
+) -> None:
     table = pa.table({"message": pa.array([text], pa.string()), "level": ["x"], "cjk": ["東京都"]})
-    settings = IndexingSettings(typemap=SETTINGS.typemap, tokenizer={"message": "en_stem", "cjk": "ngram"})
+    settings = IndexingSettings(
+        typemap=SETTINGS.typemap, tokenizer={"message": "en_stem", "cjk": "ngram"}
+    )
     split = make_split(table, settings, tmp_path / "index")
     fields = QueryFields(table.schema, split.mapping, ("message",))
     request = SearchRequest(parse(f"({query}) OR *", fields), (), snippet=Snippet("message"))
     assert search_split(split, request)["_snippet"].to_pylist() == [shown]
-    request = SearchRequest(parse("cjk:京都", fields), (), snippet=Snippet("cjk", before="[", after="]"))
+    request = SearchRequest(
+        parse("cjk:京都", fields), (), snippet=Snippet("cjk", before="[", after="]")
+    )
     assert search_split(split, request)["_snippet"].to_pylist() == ["東[京都]"]
 
 
@@ -215,15 +242,22 @@ def test_a_snippet_is_the_best_stretch_of_a_long_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_a_split_without_an_index_is_scanned_and_scored(splits: list[PlainSplit], query: str) -> None:
+def test_a_split_without_an_index_is_scanned_and_scored(
+    splits: list[PlainSplit], query: str
+) -> None:
     split = splits[1]
     bare = PlainSplit(split.table, split.mapping, split.folder, {}, indexed=False)
     tree = parse(query, QueryFields(split.schema, split.mapping, ("message",)))
     assert term_statistics(bare, tree) == term_statistics(split, tree)
     assert find_rows(bare, tree).tolist() == find_rows(split, tree).tolist()
-    with_index, without = (search([one], query, limit=1000).sort_by("message") for one in (split, bare))
+    with_index, without = (
+        search([one], query, limit=1000).sort_by("message") for one in (split, bare)
+    )
     assert with_index["message"] == without["message"]
-    # Every generated text is of average length, which is what a scan takes for granted; phrases count words instead.
+    # Every generated text is of average length, which is what a scan takes for granted; phrases
+    # count words instead.
     if '"' not in query:
         assert np.allclose(with_index["_score"].to_numpy(), without["_score"].to_numpy(), rtol=1e-3)
-    assert (without["_score"].to_numpy() > 0).tolist() == (with_index["_score"].to_numpy() > 0).tolist()
+    assert (without["_score"].to_numpy() > 0).tolist() == (
+        with_index["_score"].to_numpy() > 0
+    ).tolist()

@@ -63,7 +63,13 @@ QUERIES = (
     ),
     *("message:word7~1", "NOT message:common"),
 )
-CONDITIONS = ("id = 'id-77'", "id IN ('id-1', 'id-399')", "id = 'nothing'", "both = 'word5 é'", "data.a = 'word3'")
+CONDITIONS = (
+    "id = 'id-77'",
+    "id IN ('id-1', 'id-399')",
+    "id = 'nothing'",
+    "both = 'word5 é'",
+    "data.a = 'word3'",
+)
 
 
 def answers(table: Table) -> list[object]:
@@ -73,7 +79,9 @@ def answers(table: Table) -> list[object]:
         pairs = zip(best["n"].to_pylist(), best["_score"].to_pylist(), strict=True)
         found.append({n: pytest.approx(score, rel=1e-6) for n, score in pairs})
         found.append(sorted(table.search(query, columns=["n"])["n"].to_pylist()))
-        found.append(table.search(query, columns=["n"], order_by="n desc", limit=7)["n"].to_pylist())
+        found.append(
+            table.search(query, columns=["n"], order_by="n desc", limit=7)["n"].to_pylist()
+        )
         found.append(table.count(query=query))
         page, rows = table.search_page(query, columns=["n"], limit=5), list[int]()
         rows += page.rows["n"].to_pylist()
@@ -85,7 +93,9 @@ def answers(table: Table) -> list[object]:
     return found
 
 
-def test_answers_and_scores_are_those_without_filters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_and_scores_are_those_without_filters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = make_rows(400, 1)
     options = {"cache.directoryPath": str(tmp_path / "cache")}
     Table.create(str(tmp_path / "t"), schema=rows.schema, options=OPTIONS).append(rows)

@@ -1,4 +1,6 @@
-"""Columns whose index also holds whole values (`text_and_string`) or only their hashes (`exact_only`)."""
+"""Columns whose index also holds whole values (`text_and_string`) or only their hashes
+(`exact_only`).
+"""
 
 from __future__ import annotations
 
@@ -53,16 +55,24 @@ def test_the_index_finds_what_the_rows_say(tmp_path: Path) -> None:
     rng = random.Random(5)
 
     def text() -> str | None:
-        return None if rng.random() < 0.1 else "".join(rng.choice("abA é'日") for _ in range(rng.randint(0, 4)))
+        return (
+            None
+            if rng.random() < 0.1
+            else "".join(rng.choice("abA é'日") for _ in range(rng.randint(0, 4)))
+        )
 
-    table = pa.table({name: pa.array([text() for _ in range(400)], pa.string()) for name in ("m", "h", "g")})
+    table = pa.table(
+        {name: pa.array([text() for _ in range(400)], pa.string()) for name in ("m", "h", "g")}
+    )
     typemap = {"m": "text_and_string", "h": "exact_only", "g": "text_and_string"}
     settings = IndexingSettings(typemap=typemap, substring={"g": True}, max_token_length=4)
     mapping = DocMapping.from_settings(table.schema, settings)
     assert DocMapping.from_json(mapping.to_json()) == mapping
     (made_split,) = (
         s.path.read_bytes()
-        for s in write_splits(table.to_batches(), table.schema, mapping, settings=SplitWriterSettings())
+        for s in write_splits(
+            table.to_batches(), table.schema, mapping, settings=SplitWriterSettings()
+        )
     )
     (tmp_path / "a.split").write_bytes(made_split)
     split = open_file(tmp_path / "a.split")
@@ -93,15 +103,25 @@ def test_words_and_whole_values_of_one_column(tmp_path: Path) -> None:
     assert ids(table, "title:5 AND disk") == fives
     assert ids(table, where="title = 'Disk 5 full'") == fives
     assert ids(table, where="title = 'disk 5 full'") == ids(table, where="title = 'Disk 5'") == []
-    assert ids(table, where="title IN ('Disk 5 full', 'Disk 6 full', 'x')") == sorted([*fives, 6, 106, 206, 306])
+    assert ids(table, where="title IN ('Disk 5 full', 'Disk 6 full', 'x')") == sorted(
+        [*fives, 6, 106, 206, 306]
+    )
     assert ids(table, 'title:["Disk 98" TO "Disk 99 z"]') == ids(table, where="title >= 'Disk 98'")
     assert ids(table, "title:full", where="title = 'Disk 5 full' AND id > 200") == [205, 305]
     assert table.count(where="title = 'Disk 5 full'") == 4
-    for where in ("title = 'Disk 5 full'", "title IN ('Disk 5 full', 'x')", "title = 'Disk 5 full' OR title = 'y'"):
+    for where in (
+        "title = 'Disk 5 full'",
+        "title IN ('Disk 5 full', 'x')",
+        "title = 'Disk 5 full' OR title = 'y'",
+    ):
         assert ways(table, where) == {WHOLE}
     top = table.aggregate({"top": {"terms": {"field": "title", "size": 2}}}).to_pylist()
     assert [bucket["count"] for bucket in top] == [4, 4]
-    best = table.search("title:disk", order_by=["-title"], limit=1, columns=["title"]).column("title").to_pylist()
+    best = (
+        table.search("title:disk", order_by=["-title"], limit=1, columns=["title"])
+        .column("title")
+        .to_pylist()
+    )
     assert best == ["Disk 99 full"]
 
 
@@ -146,7 +166,10 @@ def test_merges_deletions_and_upserts_keep_it(tmp_path: Path) -> None:
     table.merge()
     where = "title = 'Disk 5 full'"
     assert (ids(table, where=where), ways(table, where)) == ([5, 5], {WHOLE})
-    assert (ids(table, where="key = 'key-006'"), ways(table, "key = 'key-006'")) == ([6, 6, 106, 206, 306], {WHOLE})
+    assert (ids(table, where="key = 'key-006'"), ways(table, "key = 'key-006'")) == (
+        [6, 6, 106, 206, 306],
+        {WHOLE},
+    )
     changed = pa.table({"id": [1000], "title": ["new"], "key": ["key-099"]})
     only = Table.create(str(tmp_path / "u"), schema=ROWS.schema, options=BOTH_WAYS)
     only.append(ROWS.slice(0, 99).filter(pa.compute.is_valid(ROWS.slice(0, 99).column("key"))))
@@ -161,19 +184,26 @@ def test_the_feature_is_named_from_the_first_such_split_on(tmp_path: Path) -> No
     table = made(tmp_path / "t")
     for features in (table.protocol.reader_features, table.protocol.writer_features):
         assert "exactFields" in (features or ())
-    plain = Table.create(str(tmp_path / "u"), schema=ROWS.schema, options={"indexing.typemap.title": "text"})
+    plain = Table.create(
+        str(tmp_path / "u"), schema=ROWS.schema, options={"indexing.typemap.title": "text"}
+    )
     plain.append(ROWS)
     assert "exactFields" not in (plain.protocol.reader_features or ())
 
 
 def test_reindex_brings_it_to_rows_that_are_there(tmp_path: Path) -> None:
-    table = Table.create(str(tmp_path / "t"), schema=ROWS.schema, options={"indexing.typemap.title": "text"})
+    table = Table.create(
+        str(tmp_path / "t"), schema=ROWS.schema, options={"indexing.typemap.title": "text"}
+    )
     table.append(ROWS)
     table.append(ROWS)
     where, key = "title = 'Disk 5 full'", "key = 'key-005'"
     words = ids(table, 'title:"disk 5"')
     assert (ways(table, where), ids(table, where=where)) == ({"rows"}, words)
-    assert table.reindex({"title": "text_and_string", "key": "exact_only"}, dry_run=True).splits_left == 2
+    assert (
+        table.reindex({"title": "text_and_string", "key": "exact_only"}, dry_run=True).splits_left
+        == 2
+    )
     report = table.reindex({"title": "text_and_string", "key": "exact_only"})
     assert report.status == "success"
     assert "exactFields" in (table.protocol.reader_features or ())
@@ -185,11 +215,17 @@ def test_reindex_brings_it_to_rows_that_are_there(tmp_path: Path) -> None:
     table.append(ROWS)
     assert ways(table, where) == {WHOLE}
     table.reindex({"title": "string", "key": "string"})
-    assert ids(table, 'title:"Disk 5 full"') == ids(table, 'key:"key-005"') == sorted([5, 105, 205, 305] * 3)
+    assert (
+        ids(table, 'title:"Disk 5 full"')
+        == ids(table, 'key:"key-005"')
+        == sorted([5, 105, 205, 305] * 3)
+    )
 
 
 def test_older_splits_are_looked_through_until_they_are_written_anew(tmp_path: Path) -> None:
-    table = Table.create(str(tmp_path / "t"), schema=ROWS.schema, options={"indexing.typemap.title": "text"})
+    table = Table.create(
+        str(tmp_path / "t"), schema=ROWS.schema, options={"indexing.typemap.title": "text"}
+    )
     table.append(ROWS)
     table.update_metadata(options={"indexing.typemap.title": "text_and_string"})
     table.append(ROWS)
@@ -214,7 +250,10 @@ def test_long_values_are_answered_from_the_rows(tmp_path: Path) -> None:
     table = Table.create(str(tmp_path / "t"), schema=ROWS.schema, options=BOTH_WAYS)
     long = "word " * 80
     table.append(pa.table({"id": [1, 2], "title": [long, "short"], "key": [long, ""]}))
-    assert (ids(table, where=f"title = '{long}'"), ways(table, f"title = '{long}'")) == ([1], {"rows"})
+    assert (ids(table, where=f"title = '{long}'"), ways(table, f"title = '{long}'")) == (
+        [1],
+        {"rows"},
+    )
     assert (ids(table, where=f"key = '{long}'"), ways(table, f"key = '{long}'")) == ([1], {WHOLE})
     assert (ids(table, where="key = ''"), ids(table, where="title = 'short'")) == ([2], [2])
 
@@ -232,9 +271,18 @@ def test_the_settings_say_the_kind_again_and_faults_are_named() -> None:
     ]
     for settings, fault in (
         (IndexingSettings(typemap={"id": "exact_only"}), "cannot be 'exact_only'"),
-        (IndexingSettings(typemap={"key": "exact_only"}, tokenizer={"key": "raw"}), "kind exact_only, which has no"),
-        (IndexingSettings(typemap={"key": "exact_only"}, substring={"key": True}), "needs string or text"),
-        (IndexingSettings(typemap={"key": "text_and_string"}, nonindexed=("key",)), "is in indexing.nonindexed"),
+        (
+            IndexingSettings(typemap={"key": "exact_only"}, tokenizer={"key": "raw"}),
+            "kind exact_only, which has no",
+        ),
+        (
+            IndexingSettings(typemap={"key": "exact_only"}, substring={"key": True}),
+            "needs string or text",
+        ),
+        (
+            IndexingSettings(typemap={"key": "text_and_string"}, nonindexed=("key",)),
+            "is in indexing.nonindexed",
+        ),
         (IndexingSettings(typemap={"key": "text_or_string"}), "text_and_string"),
     ):
         with pytest.raises(InvalidInputError, match=fault):
@@ -245,21 +293,35 @@ def test_a_column_that_comes_later_may_have_a_default(tmp_path: Path) -> None:
     table = Table.create(str(tmp_path / "t"), schema=ROWS.schema)
     table.append(ROWS)
     table.alter.add_column(
-        "team", pa.string(), default="Team one", options={"indexing.typemap.team": "text_and_string"}
+        "team",
+        pa.string(),
+        default="Team one",
+        options={"indexing.typemap.team": "text_and_string"},
     )
-    table.alter.add_column("code", pa.string(), default="c-1", options={"indexing.typemap.code": "exact_only"})
-    table.append(pa.table({"id": [1000], "title": ["x"], "key": ["y"], "team": ["Team two"], "code": ["c-2"]}))
+    table.alter.add_column(
+        "code", pa.string(), default="c-1", options={"indexing.typemap.code": "exact_only"}
+    )
+    table.append(
+        pa.table(
+            {"id": [1000], "title": ["x"], "key": ["y"], "team": ["Team two"], "code": ["c-2"]}
+        )
+    )
     for _ in range(2):
         counts = [
-            table.count(where=w) for w in ("team = 'Team one'", "team = 'Team two'", "code = 'c-1'", "code = 'c-2'")
+            table.count(where=w)
+            for w in ("team = 'Team one'", "team = 'Team two'", "code = 'c-1'", "code = 'c-2'")
         ]
         assert counts == [400, 1, 400, 1]
-        assert [table.count(query=q) for q in ("team:one", "team:team", "code:c-1", "code:c-2")] == [400, 401, 400, 1]
+        assert [
+            table.count(query=q) for q in ("team:one", "team:team", "code:c-1", "code:c-2")
+        ] == [400, 401, 400, 1]
         table.merge()
     assert ways(table, "team = 'Team two'") == ways(table, "code = 'c-2'") == {WHOLE}
 
 
-def test_prewarm_fetches_every_field_of_a_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prewarm_fetches_every_field_of_a_column(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fetched: list[str] = []
     real = TableSplit.open_index
 

@@ -15,12 +15,26 @@ from indextables.errors import BadFileError, InvalidInputError, SchemaMismatchEr
 from indextables.splits.index.tantivy_files import row_column
 from indextables.splits.read.reader import SplitReader
 from indextables.splits.write.merge import MergeSource, can_merge_segment, merge_splits
-from tests.support.splits import SCRATCH, TEXT, log_rows, mapping_of, open_file, rows_with, term_rows, write_file
+from tests.support.splits import (
+    SCRATCH,
+    TEXT,
+    log_rows,
+    mapping_of,
+    open_file,
+    rows_with,
+    term_rows,
+    write_file,
+)
 
 
-def sources_of(tables: Sequence[pa.Table], folder: Path, *, typemap: dict[str, str] = TEXT) -> list[SplitReader]:
+def sources_of(
+    tables: Sequence[pa.Table], folder: Path, *, typemap: dict[str, str] = TEXT
+) -> list[SplitReader]:
     folder.mkdir(exist_ok=True)
-    return [open_file(write_file(t, folder / f"{n}.split", typemap=typemap)) for n, t in enumerate(tables)]
+    return [
+        open_file(write_file(t, folder / f"{n}.split", typemap=typemap))
+        for n, t in enumerate(tables)
+    ]
 
 
 def merged(
@@ -31,7 +45,9 @@ def merged(
     reuse_index: bool = True,
     typemap: dict[str, str] = TEXT,
 ) -> SplitReader:
-    with merge_splits(sources, schema, mapping_of(schema, typemap), settings=SCRATCH, reuse_index=reuse_index) as info:
+    with merge_splits(
+        sources, schema, mapping_of(schema, typemap), settings=SCRATCH, reuse_index=reuse_index
+    ) as info:
         assert info is not None
         shutil.copyfile(info.path, target)
     assert not info.path.exists()
@@ -43,7 +59,12 @@ def merged(
 def test_rows_follow_one_another(tmp_path: Path, reuse_index: bool, count: int) -> None:
     tables = [log_rows(100 + 3_000 * (n % 2), seed=n) for n in range(count)]
     readers = sources_of(tables, tmp_path / "sources")
-    found = merged([MergeSource(r) for r in readers], tables[0].schema, tmp_path / "m.split", reuse_index=reuse_index)
+    found = merged(
+        [MergeSource(r) for r in readers],
+        tables[0].schema,
+        tmp_path / "m.split",
+        reuse_index=reuse_index,
+    )
     expected = pa.concat_tables(tables)
     assert found.read_rows().combine_chunks().equals(expected.combine_chunks())
     for column, word in (("message", "timeout"), ("level", "WARN"), ("host", "host-11")):
@@ -54,14 +75,22 @@ def test_rows_follow_one_another(tmp_path: Path, reuse_index: bool, count: int) 
 def test_deleted_rows_are_left_out(tmp_path: Path, reuse_index: bool) -> None:
     tables = [log_rows(n, seed=n) for n in (1, 500, 64, 65, 9_000)]
     rng = np.random.default_rng(0)
-    masks = [None, rng.random(500) < 0.5, np.zeros(64, np.bool_), np.ones(65, np.bool_), rng.random(9_000) < 0.9]
+    masks = [
+        None,
+        rng.random(500) < 0.5,
+        np.zeros(64, np.bool_),
+        np.ones(65, np.bool_),
+        rng.random(9_000) < 0.9,
+    ]
     readers = sources_of(tables, tmp_path / "sources")
     sources = [MergeSource(r, m) for r, m in zip(readers, masks, strict=True)]
     found = merged(sources, tables[0].schema, tmp_path / "m.split", reuse_index=reuse_index)
     kept = [t if m is None else t.filter(pa.array(m)) for t, m in zip(tables, masks, strict=True)]
     expected = pa.concat_tables(kept)
     assert found.read_rows().combine_chunks().equals(expected.combine_chunks())
-    assert term_rows(found, "message", "cache") == rows_with(expected["message"].to_pylist(), "cache")
+    assert term_rows(found, "message", "cache") == rows_with(
+        expected["message"].to_pylist(), "cache"
+    )
     for row in (0, 1, expected.num_rows - 1):
         unique = expected["message"][row].as_py().split()[-1]
         assert row in term_rows(found, "message", unique)
@@ -94,7 +123,9 @@ def test_a_column_that_was_added_later_is_null_before(tmp_path: Path, kind: str)
     typemap = {**TEXT, "extra": kind}
     readers = sources_of([old, new, old], tmp_path / "sources", typemap=typemap)
     assert can_merge_segment(readers[0], mapping_of(new.schema, typemap)) == (kind != "text")
-    found = merged([MergeSource(r) for r in readers], new.schema, tmp_path / "m.split", typemap=typemap)
+    found = merged(
+        [MergeSource(r) for r in readers], new.schema, tmp_path / "m.split", typemap=typemap
+    )
     expected = pa.concat_tables([old, new, old], promote_options="default")
     assert found.read_rows().combine_chunks().equals(expected.combine_chunks())
     if kind in ("string", "text"):
@@ -103,15 +134,22 @@ def test_a_column_that_was_added_later_is_null_before(tmp_path: Path, kind: str)
 
 
 def test_types_are_widened_but_not_broken(tmp_path: Path) -> None:
-    narrow, wide = pa.table({"a": pa.array([1, 2], pa.int32())}), pa.table({"a": pa.array([1 << 40], pa.int64())})
+    narrow, wide = (
+        pa.table({"a": pa.array([1, 2], pa.int32())}),
+        pa.table({"a": pa.array([1 << 40], pa.int64())}),
+    )
     readers = sources_of([narrow, wide], tmp_path / "sources", typemap={})
     found = merged([MergeSource(r) for r in readers], wide.schema, tmp_path / "m.split", typemap={})
     assert found.read_rows()["a"].to_pylist() == [1, 2, 1 << 40]
-    with pytest.raises(SchemaMismatchError, match=r"Column 'a' of the split .*1\.split does not fit"):
+    with pytest.raises(
+        SchemaMismatchError, match=r"Column 'a' of the split .*1\.split does not fit"
+    ):
         merged([MergeSource(r) for r in readers], narrow.schema, tmp_path / "n.split", typemap={})
 
 
-def test_a_damaged_index_is_healed_from_the_rows(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_index_is_healed_from_the_rows(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     table = log_rows(500)
     path = write_file(table, tmp_path / "a.split")
     data = bytearray(path.read_bytes())
@@ -125,7 +163,9 @@ def test_a_damaged_index_is_healed_from_the_rows(tmp_path: Path, caplog: pytest.
     assert term_rows(found, "level", "INFO") == rows_with(table["level"].to_pylist(), "INFO")
 
 
-def test_a_merge_that_fails_its_check_indexes_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_merge_that_fails_its_check_indexes_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object) -> None:
         raise BadFileError("moved a row")
 
@@ -138,18 +178,35 @@ def test_a_merge_that_fails_its_check_indexes_again(tmp_path: Path, monkeypatch:
 
 @pytest.mark.parametrize(
     ("sizes", "masked"),
-    [([40] * 3, False), ([40] * 9, True), ([10_400, 40, 30], False), ([10_400, 40], True), ([10_300] * 8, False)],
-    ids=["small", "small with deletions", "large and small", "large with deletions", "many large ones"],
+    [
+        ([40] * 3, False),
+        ([40] * 9, True),
+        ([10_400, 40, 30], False),
+        ([10_400, 40], True),
+        ([10_300] * 8, False),
+    ],
+    ids=[
+        "small",
+        "small with deletions",
+        "large and small",
+        "large with deletions",
+        "many large ones",
+    ],
 )
 def test_segments_of_any_size_are_stacked(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, sizes: list[int], masked: bool
 ) -> None:
     tables = [log_rows(size, seed=n) for n, size in enumerate(sizes)]
     masks = [np.arange(size) % 7 != 3 if masked else None for size in sizes]
-    sources = [MergeSource(r, m) for r, m in zip(sources_of(tables, tmp_path / "sources"), masks, strict=True)]
+    sources = [
+        MergeSource(r, m)
+        for r, m in zip(sources_of(tables, tmp_path / "sources"), masks, strict=True)
+    ]
     found = merged(sources, tables[0].schema, tmp_path / "m.split")
     assert "indexed again" not in caplog.text
-    left = pa.concat_tables(t if m is None else t.filter(pa.array(m)) for t, m in zip(tables, masks, strict=True))
+    left = pa.concat_tables(
+        t if m is None else t.filter(pa.array(m)) for t, m in zip(tables, masks, strict=True)
+    )
     assert found.read_rows().combine_chunks().equals(left.combine_chunks())
     assert term_rows(found, "level", "WARN") == rows_with(left["level"].to_pylist(), "WARN")
 

@@ -25,7 +25,10 @@ COLUMNS: dict[str, pa.Array] = {
     "long": pa.array([-(1 << 63), None, (1 << 63) - 1], pa.int64()),
     "float": pa.array([1.5, None, float("-inf")], pa.float32()),
     "double": pa.array([-0.0, None, 5e-324], pa.float64()),
-    "decimal": pa.array([Decimal("-12345678901234567890.123456789012345678"), None, Decimal(0)], pa.decimal128(38, 18)),
+    "decimal": pa.array(
+        [Decimal("-12345678901234567890.123456789012345678"), None, Decimal(0)],
+        pa.decimal128(38, 18),
+    ),
     "small_decimal": pa.array([Decimal("-1.25"), None, Decimal("9.99")], pa.decimal128(3, 2)),
     "boolean": pa.array([True, None, False]),
     "string": pa.array(["", None, "é\0😀"]),
@@ -42,8 +45,17 @@ COLUMNS: dict[str, pa.Array] = {
     ),
     "void": pa.nulls(3),
     "variant": pa.array(
-        [{"metadata": b"\x01\x00\x00", "value": b"\x0c\x01"}, None, {"metadata": b"\x01\x00\x00", "value": b"\x00"}],
-        pa.struct([pa.field("metadata", pa.binary(), nullable=False), pa.field("value", pa.binary(), nullable=False)]),
+        [
+            {"metadata": b"\x01\x00\x00", "value": b"\x0c\x01"},
+            None,
+            {"metadata": b"\x01\x00\x00", "value": b"\x00"},
+        ],
+        pa.struct(
+            [
+                pa.field("metadata", pa.binary(), nullable=False),
+                pa.field("value", pa.binary(), nullable=False),
+            ]
+        ),
     ),
     "day_interval": pa.array([1, None, -1], pa.duration("us")),
 }
@@ -66,7 +78,9 @@ def test_all_types_in_one_split(tmp_path: Path) -> None:
 
 
 def test_a_column_that_cannot_be_null_stays_so(tmp_path: Path) -> None:
-    schema = pa.schema([pa.field("a", pa.int64(), nullable=False), pa.field("b", pa.string(), metadata={"k": "v"})])
+    schema = pa.schema(
+        [pa.field("a", pa.int64(), nullable=False), pa.field("b", pa.string(), metadata={"k": "v"})]
+    )
     table = pa.table([pa.array([1]), pa.array(["x"])], schema=schema)
     read = open_file(write_file(table, tmp_path / "a.split", typemap={})).schema
     assert read.equals(schema, check_metadata=True)

@@ -25,15 +25,21 @@ def test_rows_come_back_exactly_and_the_index_knows_their_numbers(tmp_path: Path
     reader = open_file(write_file(table, tmp_path / "a.split"))
     assert reader.schema.equals(table.schema)
     assert reader.read_rows().equals(table)
-    assert term_rows(reader, "message", "timeout") == rows_with(table["message"].to_pylist(), "timeout")
+    assert term_rows(reader, "message", "timeout") == rows_with(
+        table["message"].to_pylist(), "timeout"
+    )
     assert term_rows(reader, "host", "host-07") == rows_with(table["host"].to_pylist(), "host-07")
 
 
 def test_batches_of_any_size_give_the_same_rows(tmp_path: Path) -> None:
     table = log_rows(9_000)
     sizes = [1, 8_191, 0, 2, 500, 306]
-    batches = [table.slice(sum(sizes[:i]), n).combine_chunks().to_batches() for i, n in enumerate(sizes)]
-    with SplitWriter(table.schema, mapping_of(table.schema), settings=SplitWriterSettings()) as writer:
+    batches = [
+        table.slice(sum(sizes[:i]), n).combine_chunks().to_batches() for i, n in enumerate(sizes)
+    ]
+    with SplitWriter(
+        table.schema, mapping_of(table.schema), settings=SplitWriterSettings()
+    ) as writer:
         for batch in (b for few in batches for b in few):
             assert writer.write(batch) == []
         (split,) = writer.finish()
@@ -42,7 +48,9 @@ def test_batches_of_any_size_give_the_same_rows(tmp_path: Path) -> None:
     assert not split.path.exists()
 
 
-def test_a_full_heap_makes_segments_that_are_merged_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_heap_makes_segments_that_are_merged_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(builder, "_MAX_SEGMENTS", 3)
     table = log_rows(30_000)
     mapping = mapping_of(table.schema)
@@ -66,7 +74,9 @@ def test_a_new_split_begins_at_the_row_limit() -> None:
     table = log_rows(2_500)
     settings = SplitWriterSettings(max_rows=1_000)
     found = []
-    for split in write_splits(table.to_batches(), table.schema, mapping_of(table.schema), settings=settings):
+    for split in write_splits(
+        table.to_batches(), table.schema, mapping_of(table.schema), settings=settings
+    ):
         assert split.path.exists()
         found.append(open_file(split.path).read_rows())
     assert [t.num_rows for t in found] == [1_000, 1_000, 500]
@@ -76,14 +86,18 @@ def test_a_new_split_begins_at_the_row_limit() -> None:
 def test_a_new_split_begins_at_the_target_size() -> None:
     table = pa.concat_tables([log_rows(8_192, seed=n) for n in range(12)])
     settings = SplitWriterSettings(target_bytes=1 << 20)
-    splits = write_splits(table.to_batches(), table.schema, mapping_of(table.schema), settings=settings)
+    splits = write_splits(
+        table.to_batches(), table.schema, mapping_of(table.schema), settings=settings
+    )
     sizes = [(split.size, split.num_records) for split in splits]
     assert sum(rows for _, rows in sizes) == table.num_rows
     assert len(sizes) > 2
     assert all(0.4 * (1 << 20) < size < 2 * (1 << 20) for size, _ in sizes[:-1])
 
 
-def test_very_large_rows_make_smaller_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_very_large_rows_make_smaller_row_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("indextables.splits.format.parquet.ROW_GROUP_BYTES", 1 << 20)
     table = pa.table({"a": [str(n) * 100_000 for n in range(30)], "n": list(range(30))})
     path = write_file(table, tmp_path / "a.split", typemap={})
@@ -105,12 +119,17 @@ def test_nothing_in_nothing_out(tmp_path: Path) -> None:
 def test_the_folder_is_gone_however_writing_ends(tmp_path: Path) -> None:
     table = log_rows(3_000)
     settings = SplitWriterSettings(temp_directory=str(tmp_path), max_rows=1_000)
-    with pytest.raises(ZeroDivisionError), SplitWriter(table.schema, mapping_of(table.schema), settings=settings) as w:
+    with (
+        pytest.raises(ZeroDivisionError),
+        SplitWriter(table.schema, mapping_of(table.schema), settings=settings) as w,
+    ):
         w.write(table.to_batches()[0])
         assert list(tmp_path.iterdir())
         raise ZeroDivisionError
     assert list(tmp_path.iterdir()) == []
-    stream = write_splits(table.to_batches(), table.schema, mapping_of(table.schema), settings=settings)
+    stream = write_splits(
+        table.to_batches(), table.schema, mapping_of(table.schema), settings=settings
+    )
     next(stream)
     stream.close()
     assert list(tmp_path.iterdir()) == []
@@ -122,7 +141,9 @@ def test_data_of_another_shape_is_refused(tmp_path: Path) -> None:
     with SplitWriter(schema, mapping_of(schema), settings=settings) as writer:
         with pytest.raises(SchemaMismatchError, match="no column 'b'"):
             writer.write(pa.record_batch({"a": ["x"]}))
-        with pytest.raises(SchemaMismatchError, match="'b' is int64 in the table and string in the data"):
+        with pytest.raises(
+            SchemaMismatchError, match="'b' is int64 in the table and string in the data"
+        ):
             writer.write(pa.record_batch({"a": ["x"], "b": ["y"]}))
         broken = pa.Array.from_buffers(
             pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\2\0\0\0"), pa.py_buffer(b"\xff\xff")]
@@ -169,7 +190,12 @@ def test_json_columns_and_rows_without_any_term(tmp_path: Path) -> None:
     assert reader.read_rows().equals(table)
     with reader.open_index(["c0", "c1"]) as view:
         searcher, index = view.index.searcher(), view.index
-        for query, rows in (("c0.r.y:one", [0]), ("c1.r.k:v", [0]), ("c1.r:json", [2]), ("*", [0, 1, 2])):
+        for query, rows in (
+            ("c0.r.y:one", [0]),
+            ("c1.r.k:v", [0]),
+            ("c1.r:json", [2]),
+            ("*", [0, 1, 2]),
+        ):
             hits = searcher.search(index.parse_query(query, []), limit=9).hits
             assert sorted(place.doc for _, place in hits) == rows, query
 
@@ -177,7 +203,9 @@ def test_json_columns_and_rows_without_any_term(tmp_path: Path) -> None:
 def test_values_that_the_index_cannot_hold_are_counted(tmp_path: Path) -> None:
     table = pa.table({"k": ["short", "x" * 300, "y" * 300], "ip": ["1.2.3.4", "no address", None]})
     reader = open_file(write_file(table, tmp_path / "a.split", typemap={"ip": "ip"}))
-    recorded = {name: None if v.rows is None else v.rows.tolist() for name, v in reader.incomplete.items()}
+    recorded = {
+        name: None if v.rows is None else v.rows.tolist() for name, v in reader.incomplete.items()
+    }
     assert recorded == {"k": [1, 2], "ip": [1]}
     assert {name: v.count for name, v in reader.incomplete.items()} == {"k": 2, "ip": 1}
 
@@ -199,7 +227,14 @@ def test_floating_point_and_text_columns_have_no_footer_bounds(tmp_path: Path) -
         chunk.path_in_schema: chunk.is_stats_set and chunk.statistics.has_min_max
         for chunk in (metadata.row_group(0).column(i) for i in range(metadata.num_columns))
     }
-    assert bounded == {"ts": True, "level": True, "host": True, "message": False, "latency": False, "f": False}
+    assert bounded == {
+        "ts": True,
+        "level": True,
+        "host": True,
+        "message": False,
+        "latency": False,
+        "f": False,
+    }
 
 
 def test_the_log_entry_says_where_things_are(tmp_path: Path) -> None:
@@ -208,7 +243,9 @@ def test_the_log_entry_says_where_things_are(tmp_path: Path) -> None:
     mapping = mapping_of(table.schema)
     (split,) = (
         (info, info.path.read_bytes())
-        for info in write_splits(table.to_batches(), table.schema, mapping, settings=settings, tags=["t1"])
+        for info in write_splits(
+            table.to_batches(), table.schema, mapping, settings=settings, tags=["t1"]
+        )
     )
     info, data = split
     add = info.add_action("splits/x.split", partition_values={"d": "1"}, modification_time=7)
@@ -232,5 +269,7 @@ def test_a_time_column_that_is_none_is_named() -> None:
     settings = SplitWriterSettings(timestamp_column="a")
     with SplitWriter(schema, mapping_of(schema), settings=settings) as writer:
         batch = pa.record_batch([pa.array(["x"]), pa.array([0], pa.timestamp("us"))], schema=schema)
-        with pytest.raises(InvalidInputError, match=r"'a', which is no timestamp column. Timestamp columns: at"):
+        with pytest.raises(
+            InvalidInputError, match=r"'a', which is no timestamp column. Timestamp columns: at"
+        ):
             writer.write(batch)
