@@ -72,7 +72,10 @@ class NoFiles(Struct, frozen=True):
     """The file source of a table without a checkpoint."""
 
     def files(
-        self, part_filter: PartFilter | None = None, *, columns: Sequence[str] | None = None  # noqa: ARG002
+        self,
+        part_filter: PartFilter | None = None,
+        *,
+        columns: Sequence[str] | None = None,  # noqa: ARG002
     ) -> pa.Table:
         """Return no files."""
         return _select(empty_file_list(), columns)

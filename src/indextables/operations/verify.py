@@ -251,7 +251,9 @@ class LogCheck(Struct):
 
 
 def _fail(
-    failure: IndexTablesError, part_filter: PartFilter | None, columns: Sequence[str] | None  # noqa: ARG001
+    failure: IndexTablesError,
+    part_filter: PartFilter | None,
+    columns: Sequence[str] | None,  # noqa: ARG001
 ) -> pa.Table:
     raise failure
 

@@ -30,10 +30,8 @@ SPARK = minor_version(pyspark.__version__)
 """The version of the PySpark that is installed."""
 OLDEST, NEWEST = (4, 0), (4, 3)
 """The versions that the tests run on."""
-JAVA = (
-    (17, 21) if SPARK < (4, 2) else (17, 21, 25)
-)  # the Hadoop of 4.0 and 4.1 does not start on Java 25
-"""Supported versions of Java."""
+JAVA = (17, 21) if SPARK < (4, 2) else (17, 21, 25)
+"""Supported versions of Java. The Hadoop of Spark 4.0 and 4.1 does not start on Java 25."""
 
 if TYPE_CHECKING or SPARK >= (4, 2):
     from pyspark.sql.streaming.datasource import (

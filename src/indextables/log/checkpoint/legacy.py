@@ -53,7 +53,10 @@ class ListedFiles(Struct, frozen=True):
     path: str = ""
 
     def files(
-        self, part_filter: PartFilter | None = None, *, columns: Sequence[str] | None = None  # noqa: ARG002
+        self,
+        part_filter: PartFilter | None = None,
+        *,
+        columns: Sequence[str] | None = None,  # noqa: ARG002
     ) -> pa.Table:
         """Return all files."""
         if columns is None:

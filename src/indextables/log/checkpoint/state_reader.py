@@ -259,7 +259,9 @@ def _header(state: StateManifest, info: ObjectInfo) -> Header:
 
 
 def _no_other_way(
-    failure: IndexTablesError, part_filter: PartFilter | None, columns: Sequence[str] | None  # noqa: ARG001
+    failure: IndexTablesError,
+    part_filter: PartFilter | None,
+    columns: Sequence[str] | None,  # noqa: ARG001
 ) -> pa.Table:
     raise failure
 
