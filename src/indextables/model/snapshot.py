@@ -73,9 +73,9 @@ class NoFiles(Struct, frozen=True):
 
     def files(
         self,
-        part_filter: PartFilter | None = None,
+        part_filter: PartFilter | None = None,  # noqa: ARG002
         *,
-        columns: Sequence[str] | None = None,  # noqa: ARG002
+        columns: Sequence[str] | None = None,
     ) -> pa.Table:
         """Return no files."""
         return _select(empty_file_list(), columns)

@@ -252,7 +252,7 @@ class LogCheck(Struct):
 
 def _fail(
     failure: IndexTablesError,
-    part_filter: PartFilter | None,
+    part_filter: PartFilter | None,  # noqa: ARG001
     columns: Sequence[str] | None,  # noqa: ARG001
 ) -> pa.Table:
     raise failure

@@ -54,9 +54,9 @@ class ListedFiles(Struct, frozen=True):
 
     def files(
         self,
-        part_filter: PartFilter | None = None,
+        part_filter: PartFilter | None = None,  # noqa: ARG002
         *,
-        columns: Sequence[str] | None = None,  # noqa: ARG002
+        columns: Sequence[str] | None = None,
     ) -> pa.Table:
         """Return all files."""
         if columns is None:

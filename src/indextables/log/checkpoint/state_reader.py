@@ -260,7 +260,7 @@ def _header(state: StateManifest, info: ObjectInfo) -> Header:
 
 def _no_other_way(
     failure: IndexTablesError,
-    part_filter: PartFilter | None,
+    part_filter: PartFilter | None,  # noqa: ARG001
     columns: Sequence[str] | None,  # noqa: ARG001
 ) -> pa.Table:
     raise failure
