@@ -55,7 +55,7 @@ def counted(patch: pytest.MonkeyPatch, name: str, *modules: Any) -> list[Any]:
 def test_a_ranked_search_of_spark_is_planned_once(
     spark: SparkSession, table: Table, columns: list[str] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plans = counted(monkeypatch, "_planned", scan_plan)
+    plans = counted(monkeypatch, "_plan", scan_plan)
     rows = its.search(
         spark, table.path, "message:timeout word1", columns=columns, limit=2
     ).collect()
@@ -84,7 +84,7 @@ def test_tasks_of_spark_do_not_count_words_again(
     }
     source = SourceOptions.parse(options)
     reader = TableReader(source, ReadRequest.parse(source).schema(table))
-    plans = counted(monkeypatch, "_planned", scan_plan)
+    plans = counted(monkeypatch, "_plan", scan_plan)
     counts = counted(monkeypatch, "term_statistics", table_search, split_search)
     tasks = [pickle.loads(pickle.dumps(partition)) for partition in reader.partitions()]
     rows = [row for task in tasks for batch in reader.read(task) for row in batch.to_pylist()]

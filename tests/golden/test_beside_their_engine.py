@@ -312,31 +312,31 @@ def two_words_of_ours(tmp_path: Path) -> None:
 
 Check = Callable[[Path], object]
 ROWS: dict[str, tuple[tuple[str, Check], tuple[str, Check]]] = {
-    "read, count, filter, search": (
+    "read, count, filter, search here": (
         ("works; nothing is written", read_theirs),
-        ("works, their splits and ours together", read_ours),
+        ("works on the splits of both", read_ours),
     ),
-    "their engine reads and writes": (
+    "read and write by IndexTables for the JVM": (
         ("works", their_engine_on_theirs),
-        ("refused by its own check: protocol 5 in the state", their_engine_on_ours),
+        ("its own check refuses: protocol 5 in the state", their_engine_on_ours),
     ),
-    "append, delete, update, upsert, merge, restore of ours": (
-        ("works, and makes the table ours, with a warning", writes_on_theirs),
+    "append, delete, update, upsert, merge, restore here": (
+        ("works and takes the table over, with a warning", writes_on_theirs),
         ("works", writes_on_ours),
     ),
-    "a checkpoint of ours": (
-        ("works, and makes the table ours", checkpoint_on_theirs),
+    "a checkpoint here": (
+        ("works and takes the table over", checkpoint_on_theirs),
         ("works", checkpoint_on_ours),
     ),
-    "verify, explain, DESCRIBE of ours": (
+    "verify, explain, DESCRIBE here": (
         ("works; nothing is written", lambda tmp_path: looks_at(theirs(tmp_path))),
         ("works", lambda tmp_path: looks_at(ours(tmp_path))),
     ),
     "older versions by number": (
-        ("those that its log still has", older_versions_of_theirs),
+        ("those that its log still contains", older_versions_of_theirs),
         ("the same, and every later one", older_versions_of_ours),
     ),
-    "both wrote, from an earlier release": (
+    "both engines wrote, from an earlier release": (
         ("every open is an error that names both files; nothing is deleted", both_wrote),
         ("the same", both_wrote_and_ours_again),
     ),
@@ -349,7 +349,7 @@ ROWS: dict[str, tuple[tuple[str, Check], tuple[str, Check]]] = {
     ),
     "`hello world` in a query": (
         (
-            "both words, as their engine means it; either with `query.defaultOperator=or`",
+            "both words; either with `query.defaultOperator=or`",
             two_words_of_theirs,
         ),
         (
@@ -362,11 +362,15 @@ ROWS: dict[str, tuple[tuple[str, Check], tuple[str, Check]]] = {
 
 
 def test_every_cell_of_the_page_is_tested() -> None:
-    section = PAGE.read_text("utf-8").split("## Beside their engine")[1].split("\n## ")[0]
+    section = (
+        PAGE.read_text("utf-8")
+        .split("## Share a table with IndexTables for the JVM")[1]
+        .split("\n## ")[0]
+    )
     lines = [
         line
         for line in section.splitlines()
-        if line.startswith("| ") and not line.startswith("| what")
+        if line.startswith("| ") and not line.startswith("| action")
     ]
     cells = [tuple(re.split(r" \| ", line.strip("| "))) for line in lines]
     assert cells == [(row, *(text for text, _ in checks)) for row, checks in ROWS.items()]

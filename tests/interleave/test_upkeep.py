@@ -268,7 +268,7 @@ def test_without_looking_whether_the_sources_are_live_rows_come_back(
         )
         return [action for action in to_actions(snapshot.all_files) if action.path in wanted]
 
-    monkeypatch.setattr(conflicts, "_reason", lambda *args: None)
+    monkeypatch.setattr(conflicts, "_decide", lambda *args: None)
     monkeypatch.setattr(Changes, "_removals", trusting)
     with pytest.raises(AssertionError, match="WRONG"):
         run(*actors)

@@ -122,7 +122,7 @@ def test_a_commit_that_surely_failed_takes_its_splits_along(
     def refused(*_: object, **__: object) -> int:
         raise ConflictError("Somebody was first.")
 
-    monkeypatch.setattr(Committer, "commit", refused)
+    monkeypatch.setattr(Committer, "_commit", refused)
     with pytest.raises(ConflictError):
         writer.commit(messages)
     writer.abort(messages)

@@ -46,13 +46,13 @@ _LOG, _FAULTS, _MEET = "tests/unit/log", "tests/faults/test_commit_faults.py", "
 
 RULES: dict[str, Rule] = {
     "R1": Rule(
-        "what the store answers is believed",
+        "the answer of the store is trusted",
         f"{_MEET}/test_commits.py::test_two_writers_and_one_fault",
         switches.no_reading_back,
         schedules(_WRITERS, commit_schedules.check, start=commit_schedules.new_table(), faults=1),
     ),
     "R2": Rule(
-        "a reader takes the versions that are there",
+        "a reader accepts the versions that exist",
         f"{_MEET}/test_commits.py::test_two_writers_a_cleaner_and_one_fault",
         switches.lenient_reader,
         schedules(_CLEANED, commit_schedules.check, start=commit_schedules.grown_table()),
@@ -67,7 +67,7 @@ RULES: dict[str, Rule] = {
         ),
     ),
     "R4": Rule(
-        "nobody looks for the version before the one just created",
+        "the version before the new one is not checked",
         f"{_MEET}/test_checkpoints.py::test_a_sleeping_writer_never_takes_a_number_that_was_used",
         switches.without_predecessors,
         schedules(
@@ -82,13 +82,13 @@ RULES: dict[str, Rule] = {
         test_checkpoint.test_everything_but_the_files_survives_in_the_state,
     ),
     "R6": Rule(
-        "what others did meanwhile is not looked at",
+        "other commits are not checked",
         f"{_MEET}/test_upkeep.py::test_two",
         switches.blind_to_others,
         lambda _: test_upkeep.run(test_upkeep.deleter, test_upkeep.merger),
     ),
     "R7": Rule(
-        "an unknown outcome is told as a conflict",
+        "an unknown outcome is reported as a conflict",
         f"{_FAULTS}::test_a_store_that_never_answers_is_unknown_and_nothing_is_cleaned",
         without(Committer, "_unknown", switches.told_as_conflict),
         test_commit_faults.test_a_store_that_never_answers_is_unknown_and_nothing_is_cleaned,
@@ -106,19 +106,19 @@ RULES: dict[str, Rule] = {
         switches.data_before_name,
     ),
     "R10": Rule(
-        "the recorded version of an application is not looked at",
+        "the recorded version of an application is ignored",
         "tests/unit/table/test_log_verbs.py::test_exactly_once",
         without(Changes, "is_recorded", always(False)),
         lambda folder: test_log_verbs.test_exactly_once(str(folder / "t")),
     ),
     "R11": Rule(
-        "what others did meanwhile is not looked at",
+        "other commits are not checked",
         "tests/unit/operations/test_merge.py::test_two_merges_of_the_same_splits_never_double_a_row",
         switches.blind_to_others,
         test_merge.test_two_merges_of_the_same_splits_never_double_a_row,
     ),
     "R12": Rule(
-        "the protocol becomes what is asked for",
+        "the protocol is set as requested",
         "tests/unit/table/test_log_verbs.py::test_the_protocol_is_raised_and_never_lowered",
         without(protocol, "raise_protocol", switches.lowered),
         lambda folder: test_log_verbs.test_the_protocol_is_raised_and_never_lowered(
@@ -126,7 +126,7 @@ RULES: dict[str, Rule] = {
         ),
     ),
     "R13": Rule(
-        "an id that is not remembered is taken for a commit that did not land",
+        "an id that is not in the state counts as a failed commit",
         f"{_MEET}/test_stopped_writers.py::test_a_writer_that_stops_anywhere_deletes_nothing_that_is_named",
         without(Committer, "_find_landed_version", switches.remembered_alone),
         switches.stopped_writer,
@@ -139,7 +139,7 @@ RULES: dict[str, Rule] = {
         test_landed_commits.test_in_doubt_splits_are_left_to_a_purge,
     ),
     "R15": Rule(
-        "every id is taken for that of the table",
+        "every id is accepted as that of the table",
         "tests/unit/table/test_table_identity.py::test_a_writer_that_wakes_in_another_table_leaves_it_as_it_is",
         switches.every_table_the_same,
         lambda folder: (
@@ -166,19 +166,19 @@ RULES: dict[str, Rule] = {
         explores=True,
     ),
     "R18": Rule(
-        "a commit is checked against what its own process has planned",
+        "a commit is checked only against the plan of its own process",
         "tests/spark/test_races.py::test_a_stream_batch_made_for_no_table_fits_only_one_of_its_layout",
         switches.planned_by_the_committer,
         switches.batch_for_another_layout,
     ),
     "R19": Rule(
-        "a split is known by its path alone",
+        "a split is identified by its path alone",
         "tests/unit/operations/test_deletion_vectors.py::test_a_stale_merge_does_not_bring_deleted_rows_back",
         switches.paths_alone,
         test_deletion_vectors.test_a_stale_merge_does_not_bring_deleted_rows_back,
     ),
     "R20": Rule(
-        "a commit looks for the version that was listed alone",
+        "a commit checks only the version that was listed",
         "tests/unit/table/test_log_holes.py::test_no_commit_is_acknowledged_over_a_version_that_is_lost",
         switches.listed_version_alone,
         lambda folder: test_log_holes.test_no_commit_is_acknowledged_over_a_version_that_is_lost(
@@ -186,13 +186,13 @@ RULES: dict[str, Rule] = {
         ),
     ),
     "R21": Rule(
-        "the marker of a drop is not seen",
+        "the marker of a drop is ignored",
         "tests/unit/table/test_drop_table.py::test_a_drop_that_died_is_finished_by_the_next_one_and_the_table_is_closed_until_then",
         switches.blind_to_drops,
         test_drop_table.test_a_drop_that_died_is_finished_by_the_next_one_and_the_table_is_closed_until_then,
     ),
     "S1": Rule(
-        "every state is written anew",
+        "every state is rewritten",
         f"{_LOG}/checkpoint/test_checkpoint.py::test_bytes_written_follow_the_change_not_the_table",
         without(
             StateWriter,
@@ -202,7 +202,7 @@ RULES: dict[str, Rule] = {
         test_checkpoint.test_bytes_written_follow_the_change_not_the_table,
     ),
     "S2": Rule(
-        "compaction continues the state before",
+        "compaction continues the previous state",
         f"{_LOG}/checkpoint/test_checkpoint.py::test_compact_really_compacts",
         switches.never_all,
         test_checkpoint.test_compact_really_compacts,
@@ -214,7 +214,7 @@ RULES: dict[str, Rule] = {
         lambda _: test_values.test_shortened_texts_still_bound(),
     ),
     "S4": Rule(
-        "the pointer is put without looking",
+        "the pointer is written without a check",
         "tests/torture/test_rules_switched_off.py::test_with_the_rule_all_is_well",
         switches.always_moved,
         switches.back_and_forth,
@@ -226,13 +226,13 @@ RULES: dict[str, Rule] = {
         test_purge.test_skips_in_cooldown_survive,
     ),
     "S6": Rule(
-        "a manifest that is there is not written again",
+        "an existing manifest is not rewritten",
         f"{_LOG}/test_cleaning.py::test_a_manifest_that_is_written_again_is_young_again",
         switches.kept_as_it_is,
         test_cleaning.test_a_manifest_that_is_written_again_is_young_again,
     ),
     "S7": Rule(
-        "nobody looks for the manifests of a new state",
+        "the manifests of a new state are not checked",
         f"{_LOG}/test_cleaning.py::test_a_state_whose_manifests_were_taken_away_is_written_anew",
         without(Checkpointer, "_is_there", always(True)),
         lambda folder: test_cleaning.test_a_state_whose_manifests_were_taken_away_is_written_anew(
@@ -240,31 +240,31 @@ RULES: dict[str, Rule] = {
         ),
     ),
     "S8": Rule(
-        "what was written is not read back",
+        "written files are not read back",
         f"{_LOG}/checkpoint/test_checkpoint.py::test_a_checkpoint_reads_back_what_it_wrote_and_of_the_rest_what_costs_little",
         switches.never_read_back,
         switches.read_back,
     ),
     "S9": Rule(
-        "a damaged checkpoint is written over",
+        "a damaged checkpoint is overwritten",
         "tests/unit/operations/test_cover.py::test_a_damaged_checkpoint_is_written_anew_under_another_name",
         without(LegacyWriter, "_put", switches.written_over),
         switches.healed,
     ),
     "S10": Rule(
-        "a checkpoint is taken for what its name says",
+        "a checkpoint is identified by its name",
         f"{_LOG}/test_swapped_checkpoints.py::test_a_part_is_no_checkpoint",
         without(CheckpointOrigin, "check", always(None)),
         switches.part_in_the_place_of_the_whole,
     ),
     "S11": Rule(
-        "a manifest is taken for what its name says",
+        "a manifest is identified by its name",
         f"{_LOG}/test_swapped_checkpoints.py::test_a_manifest_in_the_place_of_another_is_found_before_a_split_is_skipped",
         without(manifests, "check_manifest_name", always(None)),
         test_swapped_checkpoints.test_a_manifest_in_the_place_of_another_is_found_before_a_split_is_skipped,
     ),
     "S12": Rule(
-        "a checkpoint is believed whatever versions are around it",
+        "a checkpoint is trusted without the versions around it",
         "tests/unit/table/test_removed_tables.py::test_a_checkpoint_of_another_table_that_lies_in_the_log_is_not_believed",
         switches.every_checkpoint_believed,
         lambda folder: (
@@ -274,7 +274,7 @@ RULES: dict[str, Rule] = {
         ),
     ),
     "S13": Rule(
-        "every write makes the folders that it needs",
+        "every write creates its folders",
         "tests/unit/table/test_removed_tables.py::test_a_checkpoint_does_not_bring_a_removed_table_back",
         without(LocalStore, "_floor", always(None)),
         lambda folder: test_removed_tables.test_a_checkpoint_does_not_bring_a_removed_table_back(
@@ -282,7 +282,7 @@ RULES: dict[str, Rule] = {
         ),
     ),
     "C1": Rule(
-        "what must stay readable is not looked for",
+        "readable versions are not protected",
         "tests/unit/model/test_retention.py::test_a_young_version_keeps_the_base_it_needs_and_all_between",
         without(retention._Search, "oldest_needed", lambda self: self.anchor),
         lambda _: test_retention.test_a_young_version_keeps_the_base_it_needs_and_all_between(),
@@ -300,7 +300,7 @@ RULES: dict[str, Rule] = {
         lambda _: test_retention.test_unknown_age_is_kept(),
     ),
     "C4": Rule(
-        "a purge puts up no fence",
+        "a purge announces nothing",
         f"{_MEET}/test_purges.py::test_a_purge_beside_a_writer",
         without(purge, "IN_FLIGHT_MS", 0),
         schedules(
@@ -311,25 +311,25 @@ RULES: dict[str, Rule] = {
         explores=True,
     ),
     "C5": Rule(
-        "cleaning does not know dry runs",
+        "cleaning ignores dry runs",
         f"{_LOG}/test_cleaning.py::test_a_dry_run_changes_nothing_and_finds_the_same",
         switches.never_dry,
         test_cleaning.test_a_dry_run_changes_nothing_and_finds_the_same,
     ),
     "C6": Rule(
-        "any retention will do",
+        "any retention is accepted",
         "tests/unit/operations/test_purge.py::test_too_short_a_retention_is_refused",
-        without(Retention, "checked", classmethod(switches.unchecked)),
+        without(Retention, "from_arguments", classmethod(switches.unchecked)),
         test_purge.test_too_short_a_retention_is_refused,
     ),
     "C7": Rule(
-        "a state or checkpoint is believed without being read",
+        "a state or checkpoint is trusted without being read",
         "tests/unit/operations/test_cover.py::test_no_cleaner_takes_a_damaged_checkpoint_for_cover",
         switches.believed_unread,
         switches.truncated_over_damage,
     ),
     "C8": Rule(
-        "nobody looks at what would have to cover",
+        "the covering checkpoint is not checked",
         "tests/unit/operations/test_cover.py::test_an_older_checkpoint_that_is_damaged_covers_nothing",
         without(Cleaner, "find_uncovered", always({})),
         test_cover.test_an_older_checkpoint_that_is_damaged_covers_nothing,
@@ -343,7 +343,7 @@ RULES: dict[str, Rule] = {
         ),
     ),
     "C10": Rule(
-        "versions are dated as they say",
+        "versions are dated by their own timestamps",
         f"{_LOG}/test_clock.py::test_a_version_from_the_future_is_dated_by_the_store_and_pushes_nobody_ahead",
         switches.dated_by_themselves,
         test_clock.test_a_version_from_the_future_is_dated_by_the_store_and_pushes_nobody_ahead,

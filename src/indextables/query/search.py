@@ -146,10 +146,7 @@ class TableSearch(Struct, frozen=True):
     def _statistics_without_terms(self, task: ScanTask) -> dict[str, TermStatistics]:
         """Return the statistics of splits that hold no scored term, by their term filters."""
         splits = self.plan.splits
-        if len(splits) > 1:
-            holders = task.find_holders(self.request.query)
-        else:
-            holders = [True]
+        holders = task.find_holders(self.request.query)
         return {
             entry.path: TermStatistics(entry.stored_records)
             for entry, may_hold in zip(splits, holders, strict=True)

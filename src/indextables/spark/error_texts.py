@@ -30,20 +30,20 @@ _WORDS = {
     ),
     "merge_schema=True": '.option("mergeSchema", "true")',
     "overwrite_schema=True": "CREATE OR REPLACE TABLE ... AS SELECT",
-    "create the table with Table.create(path, schema=...)": (
+    "create the table with indextables.write_table(path, rows) or Table.create(path, schema=...)": (
         'create the table with CREATE TABLE, or with df.write.format("indextables").mode("append").save(path)'
     ),
     "Open it with Table.open(path), or pass exist_ok=True if the same schema is meant.": (
         'Write to it with mode("append") or mode("overwrite"), or use CREATE TABLE IF NOT EXISTS.'
     ),
-    "open it anew with Table.open(path)": "read it anew",
-    "Open the table anew with Table.open(path)": "Read the table anew",
+    "open it again with Table.open(path)": "read it again",
+    "Open the table again with Table.open(path)": "Read the table again",
     "Table.open(path)": "the table again",
     "that history() shows as readable": "that DESCRIBE HISTORY shows as readable",
     "in history()": "in DESCRIBE HISTORY",
     "un verify()": "un VERIFY INDEXTABLES 'path'",
-    "verify() looks": "VERIFY INDEXTABLES 'path' looks",
-    "then merge() writes": "then MERGE SPLITS 'path' writes",
+    "verify() checks": "VERIFY INDEXTABLES 'path' checks",
+    "then merge() rewrites": "then MERGE SPLITS 'path' rewrites",
     "partition_by": "PARTITIONED BY",
 }
 """Words of hints for Python users, and their terms in Spark."""

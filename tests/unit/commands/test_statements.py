@@ -209,7 +209,7 @@ def test_clauses_may_be_left_out(text: str, command: Command | None) -> None:
         ("PURGE INDEXTABLE t OLDER THAN 9223372036854775807 DAYS", "the number is greater than"),
         ("PURG INDEXTABLE t", "Did you mean PURGE INDEXTABLE?"),
         ("RESTORE INDEXTABLES t", "expected TO VERSION or TO TIMESTAMP, found the end"),
-        ("RESTORE INDEXTABLES t TO TIMESTAMP 5", "expected a moment in quotes"),
+        ("RESTORE INDEXTABLES t TO TIMESTAMP 5", "expected a timestamp in quotes"),
         ("RESTORE INDEXTABLES t TO VERSION AS OF 5", "expected a whole number, found 'AS'"),
         ("VERIFY INDEXTABLES t; VERIFY INDEXTABLES u", "one statement at a time, found 'VERIFY'"),
         (

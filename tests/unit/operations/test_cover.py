@@ -283,4 +283,4 @@ def test_the_report_says_what_was_healed(tmp_path: Path, monkeypatch: pytest.Mon
     report = table.truncate_time_travel()
     assert (report.status, report.versions_deleted) == ("success", 5)
     assert file.name in report.message
-    assert "written anew" in report.message
+    assert "rewritten" in report.message

@@ -177,7 +177,7 @@ def test_overwriting_beside_another_writer(tmp_path: Path) -> None:
     late = Table.open(table.path)
     table.append(rows([4, 400]))
     before = splits_on_disk(table.path)
-    with pytest.raises(ConflictError, match="added meanwhile"):
+    with pytest.raises(ConflictError, match="were added since"):
         late.overwrite(rows([5]), where="id < 10 AND level <> 'x'")
     assert splits_on_disk(table.path) == before
     assert ids(Table.open(table.path)) == [*range(5), 4, *range(5, 20), 400]
