@@ -227,7 +227,7 @@ STATEMENTS = (
         Restore(PATH, version=12),
         "table_path s, version l, restored_version l, files_added l, files_removed l",
         "RESTORE INDEXTABLES '/p' TO TIMESTAMP 'yesterday'",
-        ("'yesterday' is not a moment in time", "2026-01-31T12:00:00Z"),
+        ("'yesterday' is not a timestamp", "2026-01-31T12:00:00Z"),
     ),
     Documented(
         "verify",

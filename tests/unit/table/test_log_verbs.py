@@ -186,7 +186,7 @@ def test_time_travel_by_version_and_by_moment(path: str) -> None:
     )
     with pytest.raises(VersionNotFoundError, match="ms since 1970"):
         Table.open(path, timestamp=-(10**15))
-    with pytest.raises(InvalidInputError, match="not a moment"):
+    with pytest.raises(InvalidInputError, match="not a timestamp"):
         Table.open(path, timestamp="yesterday")
     with pytest.raises(InvalidInputError, match="not both"):
         Table.open(path, timestamp=5, version=1)
