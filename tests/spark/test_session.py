@@ -28,6 +28,7 @@ from tests.spark.programs import bare_path, run_program
 
 def test_a_running_session_is_returned_and_adjusted(spark: SparkSession) -> None:
     before = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.createDataFrame([(1,)], "id INT")  # makes it the active session, whatever ran before
     try:
         assert its.session(conf={"spark.sql.shuffle.partitions": 3}) is spark
         assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
