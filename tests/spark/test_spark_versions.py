@@ -25,14 +25,17 @@ def old_spark() -> Path:
     if not (OLD / ".ready").exists():
         if make is None:
             pytest.skip("Spark 4.0 is not installed, and there is no make to install it")
-        done = subprocess.run(
-            [make, "-s", "spark", "VERSION=4.0"],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=240,
-            check=False,
-        )
+        try:
+            done = subprocess.run(
+                [make, "-s", "spark", "VERSION=4.0"],
+                cwd=ROOT,
+                capture_output=True,
+                text=True,
+                timeout=240,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            pytest.skip("Spark 4.0 cannot be installed: no answer within 240 s")
         if done.returncode != 0:
             pytest.skip(f"Spark 4.0 cannot be installed: {done.stderr.strip()[-300:]}")
     return OLD / "bin" / "python"
