@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indextables.errors import BadFileError
-from indextables.splits.format.container import FOOTER_CHECKSUM_KEY
+from indextables.splits.format.footer_checksum import FOOTER_CHECKSUM_KEY
 from indextables.splits.format.source import LocalSource
 from indextables.splits.index.tantivy_files import TantivyErrors
 from indextables.splits.read.cache import SplitCache

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from indextables.log import log_files
-from indextables.splits.format.container import (
+from indextables.splits.format.footer_checksum import (
     FOOTER_CHECKSUM_KEY,
     FOOTER_CHECKSUM_WIDTH,
     PLACEHOLDER,

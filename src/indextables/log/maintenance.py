@@ -30,6 +30,7 @@ from indextables.log.checkpoint.checkpointer import (
     CheckpointReport,
     SpoiledCheckpointError,
 )
+from indextables.log.checkpoint.compaction import is_compact
 from indextables.log.checkpoint.identity import check_is_there
 from indextables.log.checkpoint.state_files import StateFiles
 from indextables.log.checkpoint.state_writer import Compact
@@ -49,7 +50,6 @@ from indextables.model.protocol import (
     take_over,
 )
 from indextables.model.snapshot import Snapshot
-from indextables.model.state import is_compact
 from indextables.wire.state import AVRO_STATE as AVRO_STATE_FORM
 
 logger = logging.getLogger(__name__)

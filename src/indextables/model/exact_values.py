@@ -26,7 +26,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.model.values import epoch_moment, parse_float
+from indextables.model.relative_times import epoch_moment
+from indextables.model.values import parse_float
 
 Convert = Callable[[Any], Any]
 LOST = "a part of it would be lost"

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from indextables.errors import InvalidInputError, show_value
-from indextables.model.values import parse_moment
+from indextables.model.relative_times import parse_moment
 from indextables.query.aggregate.result import hashable
 from indextables.query.aggregate.spec import fixed_micros
 from indextables.web.json_values import float_value

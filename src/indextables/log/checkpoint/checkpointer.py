@@ -45,6 +45,7 @@ from indextables.errors import (
     UnsupportedError,
 )
 from indextables.log import log_files
+from indextables.log.checkpoint.compaction import compaction_reason, is_compact
 from indextables.log.checkpoint.identity import check_is_there, without_strangers
 from indextables.log.checkpoint.legacy import (
     LegacyWriter,
@@ -62,7 +63,7 @@ from indextables.model.conflicts import is_same_table
 from indextables.model.protocol import SUPPORTED_VERSION
 from indextables.model.report import Report
 from indextables.model.snapshot import Snapshot, replay
-from indextables.model.state import StateCounts, StateManifest, compaction_reason, is_compact
+from indextables.model.state import StateCounts, StateManifest
 from indextables.storage.store import PutOutcome, Store
 from indextables.wire.state import (
     AVRO_STATE,

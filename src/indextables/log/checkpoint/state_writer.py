@@ -21,6 +21,11 @@ from msgspec.structs import replace
 
 from indextables.config.log import CompactionSettings, StateWriteSettings
 from indextables.errors import BadFileError, NotFoundError
+from indextables.log.checkpoint.compaction import (
+    compaction_reason,
+    is_most_of,
+    worth_rewriting,
+)
 from indextables.log.checkpoint.manifests import GROUP_ROWS, EntrySorter, ManifestWriter, ReadPart
 from indextables.log.checkpoint.state_files import StateFiles, without_tombstones
 from indextables.model.column_ranges import BoundsFinder
@@ -32,10 +37,7 @@ from indextables.model.state import (
     StateCounts,
     StateManifest,
     Tombstone,
-    compaction_reason,
-    is_most_of,
     is_new_name,
-    worth_rewriting,
 )
 from indextables.storage.store import Store
 

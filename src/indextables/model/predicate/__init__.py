@@ -42,7 +42,8 @@ from indextables.model.predicate.tree import (
     columns_of,
     like,
 )
-from indextables.model.values import from_zone, is_relative, parse_moment, timestamp_of, to_zone
+from indextables.model.relative_times import from_zone, is_relative, parse_moment, to_zone
+from indextables.model.values import timestamp_of
 
 __all__ = [
     "And",

@@ -43,8 +43,9 @@ from indextables.model.predicate.tree import (
     RLike,
     TextMatch,
 )
+from indextables.model.relative_times import epoch_moment, parse_moment
 from indextables.model.schema import TYPE_KEY, is_atomic, spark_metadata, type_name
-from indextables.model.values import epoch_moment, parse_decimal, parse_float, parse_moment
+from indextables.model.values import parse_decimal, parse_float
 
 _WIDE = decimal.Context(prec=1_000_000, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 _HUGE = 10_000

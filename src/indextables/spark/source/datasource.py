@@ -12,15 +12,14 @@ from typing import Any
 from weakref import WeakSet
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.classic.column import _to_seq
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.datasource import DataSource, DataSourceReader
-from pyspark.sql.readwriter import DataFrameWriter
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 from pyspark.sql.udf import _wrap_function
 
 from indextables.config.registry import share_folder
+from indextables.spark.data_frame_writer import accept_partition_columns
 from indextables.spark.error_texts import plain_errors
 from indextables.spark.jvm import java_classes
 from indextables.spark.schemas import FRAME_KEY, arrow_schema, with_metadata
@@ -128,7 +127,7 @@ def register_source(spark: SparkSession) -> None:
         spark.dataSource.register(DefaultSource)
         _sessions_with_source.add(spark)
         return
-    accept_partition_columns()
+    accept_partition_columns(FORMATS)
     source = _wrap_function(spark.sparkContext, DefaultSource)
     classes = java_classes(spark)
     classes.call("SessionSource", "register", spark._jsparkSession, source)
@@ -260,87 +259,3 @@ def write_stream(
     if query_name:
         writer = writer.queryName(query_name)
     return writer.start(path)
-
-
-def _tell_session(spark: SparkSession) -> None:
-    """Set the session of this thread, in which Spark looks for a data source; a new Python thread
-    has none.
-    """
-    jvm: Any = spark._jvm
-    sessions = jvm.org.apache.spark.sql.classic.SparkSession
-    if sessions.getActiveSession().isEmpty():
-        sessions.setActiveSession(spark._jsparkSession)
-
-
-def accept_partition_columns() -> None:
-    """Make `partitionBy` of `save` and the options of `insertInto` reach the data source.
-
-    Spark compares the columns of `partitionBy` with those of the data source before it asks it
-    anything, and a data source in Python can tell it none; so every such write was refused. Names
-    of tables (`saveAsTable`) go by a catalog, as before.
-
-    Without a format `insertInto` drops the options of the writer for tables of the session catalog:
-    an overwrite with `partitionOverwriteMode=dynamic` would replace the whole table. With a format
-    of version 2 Spark keeps them; tables of its own are written as before.
-    """
-    if hasattr(DataFrameWriter.save, "accepts_partition_columns"):
-        return
-    set_format, set_columns, plain_save = (
-        DataFrameWriter.format,
-        DataFrameWriter.partitionBy,
-        DataFrameWriter.save,
-    )
-    plain_insert = DataFrameWriter.insertInto
-
-    def format(self: DataFrameWriter, source: str) -> DataFrameWriter:  # noqa: A001
-        vars(self)["_format"] = source
-        return set_format(self, source)
-
-    def partition_by(self: DataFrameWriter, *cols: Any) -> DataFrameWriter:
-        if len(cols) == 1 and isinstance(cols[0], list | tuple):
-            listed = cols[0]
-        else:
-            listed = cols
-        vars(self)["_partition_columns"] = tuple(listed)
-        return set_columns(self, *cols)
-
-    def save(
-        self: DataFrameWriter,
-        path: str | None = None,
-        format: str | None = None,  # noqa: A002
-        mode: str | None = None,
-        partitionBy: Any = None,  # noqa: N803
-        **options: Any,
-    ) -> None:
-        source = format or vars(self).get("_format", "")
-        columns = (
-            (partitionBy,)
-            if isinstance(partitionBy, str)
-            else partitionBy or vars(self).get("_partition_columns")
-        )
-        ours = str(source).lower() in {name.lower() for name in FORMATS}
-        if ours:
-            _tell_session(self._spark)
-        if ours and columns:
-            vars(self)["_jwrite"] = self._jwrite.partitionBy(_to_seq(self._spark._sc, []))
-            options = {"partitionColumns": ",".join(columns), **options}
-            partitionBy = None  # noqa: N806
-        plain_save(self, path, format, mode, partitionBy, **options)
-
-    def insert_into(self: DataFrameWriter, tableName: str, overwrite: bool | None = None) -> None:  # noqa: N803
-        state = self._spark._jsparkSession.sessionState()
-        is_view = state.catalog().isTempView(state.sqlParser().parseMultipartIdentifier(tableName))
-        if not vars(self).get("_format") and not is_view:
-            vars(self)["_jwrite"] = self._jwrite.format("indextables")
-        plain_insert(self, tableName, overwrite)
-
-    vars(save)["accepts_partition_columns"] = True
-    methods = {
-        "format": format,
-        "partitionBy": partition_by,
-        "save": save,
-        "insertInto": insert_into,
-    }
-    for name, method in methods.items():
-        method.__doc__ = getattr(DataFrameWriter, name).__doc__
-        setattr(DataFrameWriter, name, method)

@@ -27,8 +27,9 @@ from indextables import config
 from indextables.config.indexing import SearchSettings
 from indextables.config.spark import SparkReadSettings
 from indextables.errors import ConflictError, NotFoundError, VersionNotFoundError
+from indextables.model.relative_times import from_zone
 from indextables.model.schema import SCORE, SNIPPET
-from indextables.model.values import from_zone, parse_timestamp
+from indextables.model.values import parse_timestamp
 from indextables.pools import SPLITS
 from indextables.query.plan import ScanPlan
 from indextables.query.search import TableSearch

@@ -16,9 +16,11 @@ from pyarrow._parquet import FileMetaData
 from indextables.errors import BadFileError
 from indextables.splits.format.container import (
     FIRST_READ_BYTES,
+    chunk_places,
+)
+from indextables.splits.format.footer_checksum import (
     MIN_FOOTER_BYTES,
     check_footer,
-    chunk_places,
     footer_start_of,
 )
 from indextables.splits.format.pages import PageTable, read_struct

@@ -15,7 +15,8 @@ from msgspec import Struct, field
 
 from indextables.errors import QuerySyntaxError
 from indextables.model.regular_expression import RegexFaultError, regular_expression
-from indextables.model.values import is_relative, timestamp_of
+from indextables.model.relative_times import is_relative
+from indextables.model.values import timestamp_of
 from indextables.splits.index.mapping import ColumnMapping, is_text
 from indextables.splits.query import terms
 from indextables.splits.query.fields import QueryFields

@@ -34,7 +34,7 @@ from indextables.model.regular_expression import (
     RegularExpression,
     regular_expression,
 )
-from indextables.model.values import is_relative, parse_moment
+from indextables.model.relative_times import is_relative, parse_moment
 from indextables.splits.index.analyzers import analyze, terms_of
 from indextables.splits.index.mapping import (
     CODE_PARTS,

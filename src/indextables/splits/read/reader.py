@@ -29,8 +29,8 @@ from indextables.model.column_ranges import ColumnRange
 from indextables.model.predicate import Predicate
 from indextables.model.predicate.tree import Column
 from indextables.model.pruning import ranges_may_match
-from indextables.splits.format.container import check_footer
 from indextables.splits.format.footer import SplitFooter, decode_footer, read_footer
+from indextables.splits.format.footer_checksum import check_footer
 from indextables.splits.format.parquet import open_parquet
 from indextables.splits.format.section_table import SectionTable
 from indextables.splits.format.source import ReadStats, SplitSource

@@ -11,8 +11,12 @@ import msgspec
 import pytest
 
 from indextables.errors import BadFileError, UnsupportedError
-from indextables.splits.format.container import check_footer, footer_start_of, write_footer_checksum
 from indextables.splits.format.footer import read_footer
+from indextables.splits.format.footer_checksum import (
+    check_footer,
+    footer_start_of,
+    write_footer_checksum,
+)
 from indextables.splits.format.section_table import SectionTable, decode_table, encode_table
 from indextables.splits.format.source import LocalSource
 from tests.support.splits import log_rows, open_file, write_file
