@@ -51,8 +51,9 @@ class MergeSettings(SettingsGroup, frozen=True):
     deleted_share: float = setting(
         "merge.deletedShareThreshold",
         number(0, 1),
-        0.3,
-        "Share of deleted rows above which a merge rewrites a split even if it is alone or large.",
+        0.2,
+        "Share of deleted rows above which a merge rewrites a split even if it is alone or large; "
+        "with mergeOnWrite.enabled such a split starts a merge.",
         in_table=True,
     )
     cluster_by: tuple[str, ...] = setting(
@@ -75,16 +76,16 @@ class DeleteSettings(SettingsGroup, frozen=True):
         "delete.mode",
         word_of("auto", "vector", "rewrite"),
         "auto",
-        "How rows are deleted: by a deletion vector (vector), by rewriting the split "
-        "(rewrite), or by the share of deleted rows (auto).",
+        "How rows are deleted: by a deletion vector (vector), by rewriting the split at once "
+        "(rewrite), or by a deletion vector up to delete.maxVectorShare (auto).",
         in_table=True,
     )
     max_share: float = setting(
         "delete.maxVectorShare",
         number(0, 1),
-        0.2,
+        1.0,
         "Share of deleted rows of a split up to which delete.mode auto uses a deletion vector; "
-        "earlier deletions count too.",
+        "earlier deletions count too. 1: no split is rewritten before the next merge.",
         in_table=True,
     )
 

@@ -84,15 +84,18 @@ def _expire_after_write(table: TableHandle) -> None:
 def _merge_after_write(
     table: TableHandle, merging: MergeOnWriteSettings, purging: PurgeOnWriteSettings
 ) -> None:
-    """Merge, now or in the background, if there are splits enough that are worth it."""
+    """Merge, now or in the background, if enough splits or deleted rows are worth it."""
     bounds = merge.MergeBounds.of(
         table.physical_settings.group(MergeSettings), target_bytes=merging.target_bytes
     )
-    snapshot = table.log.fresh()
-    if snapshot.files(columns=["path"]).num_rows < merging.min_splits:
-        return
-    groups = merge.plan(snapshot, url=table.path, bounds=bounds, now_ms=table.log.now_ms()).groups
-    if sum(len(group.sources) for group in groups) < merging.min_splits:
+    groups = merge.plan_if_due(
+        table.log.fresh(),
+        bounds,
+        url=table.path,
+        min_splits=merging.min_splits,
+        now_ms=table.log.now_ms(),
+    )
+    if not groups:
         return
     if not _has_room(table, merging.min_free_gb):
         return

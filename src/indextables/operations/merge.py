@@ -326,12 +326,33 @@ def _worthwhile(
     limit = min(math.ceil(bounds.skip_threshold * bounds.target_bytes), MAX_LONG)
     small = pc.less(files.column("size"), pa.scalar(limit, pa.int64()))
     to_rewrite = pa.array(to_be_rewritten(files, registry, disputes), pa.bool_())
+    worn = _exceed_deleted_share(files, bounds)
+    return files.filter(pc.or_(worn, pc.or_(small, pa.chunked_array([to_rewrite]))))
+
+
+def _exceed_deleted_share(files: pa.Table, bounds: MergeBounds) -> pa.ChunkedArray:
     deleted = pc.fill_null(files.column("deleted_records"), 0)
     stored = pc.add(deleted, pc.fill_null(files.column("num_records"), 0))
-    worn = pc.greater(
+    return pc.greater(
         deleted, pc.multiply(pc.cast(stored, pa.float64(), safe=False), bounds.deleted_share)
     )
-    return files.filter(pc.or_(worn, pc.or_(small, pa.chunked_array([to_rewrite]))))
+
+
+def plan_if_due(
+    snapshot: Snapshot, bounds: MergeBounds, *, url: str, min_splits: int, now_ms: int
+) -> tuple[MergeGroup, ...]:
+    """Return the groups of an automatic merge, or none if it is not worth its cost: fewer than
+    `min_splits` splits can be merged, and none has lost more rows than
+    `merge.deletedShareThreshold` allows.
+    """
+    files = snapshot.files(columns=["num_records", "deleted_records"])
+    has_worn = bool(pc.any(_exceed_deleted_share(files, bounds)).as_py())
+    if files.num_rows < min_splits and not has_worn:
+        return ()
+    groups = plan(snapshot, url=url, bounds=bounds, now_ms=now_ms).groups
+    sources = [source for group in groups for source in group.sources]
+    worn = (source.deleted_share > bounds.deleted_share for source in sources)
+    return groups if len(sources) >= min_splits or any(worn) else ()
 
 
 def _groups(

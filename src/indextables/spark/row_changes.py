@@ -31,6 +31,7 @@ from indextables.model.actions import AddAction
 from indextables.model.conflicts import Operation
 from indextables.model.predicate import Constant
 from indextables.model.report import Report
+from indextables.operations.auto_upkeep import run_after_write
 from indextables.operations.row_removal import removal_changes
 from indextables.operations.row_write import RowWrite
 from indextables.operations.table_write import abandon_write, plan_write
@@ -433,6 +434,8 @@ def commit_rows(
         | {"numInsertedRecords": inserted},
     )
     version = table.handle.commit(changes, changes.adds)
+    if version is not None:
+        run_after_write(table.handle, version)
     return RowChangeReport(
         table_path=table.path,
         operation=str(operation),

@@ -54,6 +54,7 @@ from indextables.operations import (
     upsert,
     verify,
 )
+from indextables.operations.auto_upkeep import run_after_write
 from indextables.operations.write_request import WriteRequest
 from indextables.query import change_feed, prewarm, search_options, search_pages
 from indextables.query import explain as explaining
@@ -828,7 +829,7 @@ class Table:
         Example:
             t.delete(where="user = 7", dry_run=True)
         """
-        return delete.delete(
+        report = delete.delete(
             self.handle,
             where=where,
             query=query,
@@ -836,6 +837,9 @@ class Table:
             progress=progress,
             execute=execute,
         )
+        if report.version is not None:
+            run_after_write(self.handle, report.version)
+        return report
 
     def update(
         self,

@@ -23,11 +23,12 @@ from tests.support.rows import ids, rows, table_of
 from tests.support.stores import contents, splits_on_disk
 
 
-def test_by_a_condition(tmp_path: Path) -> None:
-    table = table_of(tmp_path / "t", appends=4)
+@pytest.mark.parametrize(("mode", "rewritten"), [("auto", 0), ("rewrite", 2)])
+def test_by_a_condition(tmp_path: Path, mode: str, rewritten: int) -> None:
+    table = table_of(tmp_path / "t", appends=4, options={"delete.mode": mode})
     report = table.delete(where="id >= 5 AND id < 23")
     assert (report.status, report.deleted_rows, report.version) == ("success", 18, 5)
-    assert (report.splits_rewritten, report.splits_removed) == (2, 1)
+    assert (report.splits_rewritten, report.splits_removed) == (rewritten, 1)
     left = [*range(5), *range(23, 40)]
     for seen in (table, Table.open(table.path)):
         assert ids(seen) == left

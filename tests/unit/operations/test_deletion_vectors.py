@@ -167,8 +167,20 @@ def test_who_does_not_know_vectors_refuses_the_table(
         Table.open(table.path)
 
 
-def test_auto_takes_a_vector_for_a_few_rows_and_writes_anew_for_many(tmp_path: Path) -> None:
+def test_auto_never_rewrites_a_split_before_the_next_merge(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t", appends=1, each=100)
+    many = table.delete(where="id < 90")
+    assert (many.splits_masked, many.splits_rewritten) == (1, 0)
+    table.update(set={"level": "'WARN'"}, where="id >= 95")
+    assert sorted(table.files().column("deleted_records").to_pylist(), key=str) == [95, None]
+    assert table.merge().merged_files == 2
+    assert ids(table) == list(range(90, 100))
+    assert table.files().column("deletion_vector").to_pylist() == [None]
+
+
+def test_auto_rewrites_at_once_above_the_share_that_is_set(tmp_path: Path) -> None:
+    share: dict[str, object] = {"delete.maxVectorShare": 0.2}
+    table = table_of(tmp_path / "t", appends=1, each=100, options=share)
     few = table.delete(where="id < 20")
     assert (few.splits_masked, few.splits_rewritten) == (1, 0)
     more = table.delete(where="id = 50")
@@ -198,13 +210,13 @@ def test_a_merge_drops_deleted_rows(tmp_path: Path) -> None:
 
 def test_a_merge_writes_a_worn_split_anew_though_it_stands_alone(tmp_path: Path) -> None:
     table = vectored(tmp_path / "t", appends=1, each=100)
-    table.delete(where="id < 30")
-    assert table.merge().status == "no_action", "30 % are not above the share"
-    table.delete(where="id = 30")
+    table.delete(where="id < 20")
+    assert table.merge().status == "no_action", "20 % are not above the share"
+    table.delete(where="id = 20")
     assert table.merge().merged_files == 1
     assert (table.files().column("deleted_records").to_pylist(), ids(table)) == (
         [None],
-        list(range(31, 100)),
+        list(range(21, 100)),
     )
 
 

@@ -60,6 +60,26 @@ def test_enough_small_splits_are_merged(tmp_path: Path) -> None:
     assert table.files().num_rows == 2, "too few again"
 
 
+@pytest.mark.parametrize("verb", ["delete", "update"])
+def test_a_split_with_many_deleted_rows_is_merged_though_it_is_alone(
+    tmp_path: Path, verb: str
+) -> None:
+    table = table_of(tmp_path / "t", appends=1, each=100, options=AT_ONCE)
+
+    def change(where: str) -> None:
+        if verb == "delete":
+            table.delete(where=where)
+        else:
+            table.update(set={"level": "'WARN'"}, where=where)
+
+    change("id < 20")
+    assert operations(table)[-1] == verb.upper(), "20 % are not above merge.deletedShareThreshold"
+    change("id >= 90")
+    assert operations(table)[-2:] == [verb.upper(), "MERGE"]
+    assert table.files().column("deletion_vector").to_pylist() == [None]
+    assert table.count() == (70 if verb == "delete" else 100)
+
+
 def test_in_the_background(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t", appends=4, options=MERGING)
     assert JOBS.wait(60)
