@@ -28,6 +28,7 @@ from indextables.log.transaction import Transaction
 from indextables.metrics import FAMILIES, PREFIX
 from indextables.model.report import Report
 from indextables.operations.alter import Alteration
+from indextables.operations.companion_sync import SourceStatus, SyncReport
 from indextables.operations.delete import DeleteReport
 from indextables.operations.drop_partitions import DropReport
 from indextables.operations.erase import EraseReport
@@ -65,6 +66,8 @@ REPORTS: tuple[type[Report], ...] = (
     UpsertReport,
     ParquetView,
     VerifyReport,
+    SyncReport,
+    SourceStatus,
     RepairReport,
     CheckpointReport,
     StateReport,

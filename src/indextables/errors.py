@@ -18,6 +18,7 @@
     │  ├─ BadFileError                a file is empty, cut short or garbled
     │  │  └─ CheckpointCorruptionError  ... that a state or checkpoint is made of
     │  └─ MissingSplitError           the log names a split that is not there
+    ├─ SourceChangedError     a file of a companion's source is not what it was
     ├─ InvalidInputError      correct the request
     │  ├─ SchemaMismatchError
     │  ├─ QuerySyntaxError
@@ -246,6 +247,16 @@ class MissingSplitError(CorruptTableError):
     default_hint = (
         "Restore the split from a backup. To go on without its rows, write a clean log with Table.repair(path, at='another "
         "place') and put it in the place of the table's log, as the report says."
+    )
+
+
+class SourceChangedError(IndexTablesError):
+    """A file of the source of a companion is missing, or is not the file that was listed."""
+
+    kind = "source_changed"
+    default_hint = (
+        "Open the companion again to read the newest version of the source, and run sync() if its "
+        "files were replaced."
     )
 
 

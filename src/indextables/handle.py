@@ -18,6 +18,9 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from indextables import config
+from indextables.companion.companion_definition import CompanionDefinition
+from indextables.companion.source_snapshot import LATEST, At, parse_version
+from indextables.companion.view import CompanionView, open_view
 from indextables.config import VERSION, Settings
 from indextables.config import log as log_keys
 from indextables.config.indexing import SearchSettings
@@ -206,6 +209,40 @@ def _retention(settings: Settings) -> log_keys.RetentionSettings:
     return replace(retention, log_ms=max(retention.log_ms, purge_ms))
 
 
+def open_handle(
+    log: TransactionLog,
+    snapshot: Snapshot,
+    options: Mapping[str, object] | None = None,
+    *,
+    pinned: bool = False,
+    at: At | None = None,
+) -> TableHandle:
+    """Return a handle on a table, or on a companion at a version of its source.
+
+    Args:
+        log: The log of the table.
+        snapshot: The version of the log to show.
+        options: Settings of the caller.
+        pinned: Whether the version of the log was chosen by the caller.
+        at: The version of the source of a companion; the newest if None.
+    """
+    handle = TableHandle(log, snapshot, options, pinned=pinned)
+    definition = CompanionDefinition.of(snapshot.metadata)
+    if definition is None:
+        if at is not None:
+            raise InvalidInputError(
+                f"{handle.path} is not a companion, and at={at!r} is a version of a source.",
+                hint="Give version= or timestamp= for a version of a table.",
+                path=handle.path,
+            )
+        return handle
+    chosen = LATEST if at is None else parse_version(at)
+    view = open_view(definition, snapshot, handle.physical_settings, at=chosen, now_ms=log.now_ms())
+    shown = TableHandle(log, view.snapshot, options, pinned=pinned)
+    shown.companion = view
+    return shown
+
+
 class TableHandle:
     """An open table at one version. It moves to the version of each commit that is made through it.
 
@@ -226,6 +263,8 @@ class TableHandle:
     ) -> None:
         self.options = dict(options or {})
         self.is_pinned = pinned
+        self.companion: CompanionView | None = None
+        """The view of a source that this handle shows; None for a handle on a table's own rows."""
         self.viewed: TableHandle | None = None
         """The table that this one shows with physical column names (`physical_view`)."""
         self.log = log
@@ -305,6 +344,19 @@ class TableHandle:
         handle.show(snapshot)
         return handle
 
+    def reopen(self) -> TableHandle:
+        """Return a handle on the newest version of the log, and of the source of a companion."""
+        newest = self.log.newest()
+        if self.companion is None:
+            return self.with_snapshot(newest)
+        return open_handle(self.log, newest, self.options)
+
+    def log_handle(self) -> TableHandle:
+        """Return a handle on the log itself: of a companion, its splits without the source."""
+        if self.companion is None:
+            return self
+        return TableHandle(self.log, self.companion.recorded, self.options, pinned=self.is_pinned)
+
     def read_newest(self) -> TableHandle:
         """Return a handle on the newest version; this one may show an older version.
 
@@ -323,6 +375,7 @@ class TableHandle:
         options = dict(names.options(self.options))
         view = TableHandle(self.log, replace(self.snapshot, header=header), options, pinned=True)
         view.viewed = self
+        view.companion = self.companion
         return view
 
     # Settings.
@@ -439,7 +492,29 @@ class TableHandle:
         hint: str = "Open it without a version to write, or use restore(version=...) to bring the old content back.",
     ) -> None:
         """Refuse to change a table that was opened at an older version, or whose protocol this
-        release cannot write.
+        release cannot write. The rows of a companion belong to its source.
+        """
+        self.check_has_rows()
+        self.check_maintainable(but, hint)
+
+    def check_has_rows(self) -> None:
+        """Refuse to change the rows of a companion."""
+        if protocols.is_companion(self.protocol):
+            definition = CompanionDefinition.of(self.snapshot.metadata)
+            source = "another table" if definition is None else definition.source
+            raise RefusedError(
+                f"{self.path} is a companion of {source}: its rows are the rows of the source.",
+                hint="Change the source with the program that writes it, then call sync().",
+                path=self.path,
+            )
+
+    def check_maintainable(
+        self,
+        but: str = " and cannot be changed there",
+        hint: str = "Open it without a version to write.",
+    ) -> None:
+        """Refuse to change the files of a table that was opened at an older version, or whose
+        protocol this release cannot write.
         """
         if self.is_pinned:
             raise RefusedError(
@@ -464,7 +539,13 @@ class TableHandle:
 
     def show_newest_after(self, report: R) -> R:
         """Show the newest version after an operation; return the report of the operation."""
-        self.show(self.log.after_commit())
+        newest = self.log.after_commit()
+        if self.companion is None:
+            self.show(newest)
+            return report
+        again = open_handle(self.log, newest, self.options, at=self.companion.at)
+        self.companion = again.companion
+        self.show(again.snapshot)
         return report
 
     def to_dict(self) -> dict[str, Any]:

@@ -7,6 +7,7 @@ the table. A verb that is missing here fails the test.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from typer.testing import CliRunner
 
 import indextables
@@ -103,6 +105,22 @@ def add_tag(path: str) -> None:
     Table.open(path).tag("spare")
 
 
+def follow_source(path: str) -> None:
+    """Put a companion in the place of the table, whose source has a file that is not indexed."""
+    shutil.rmtree(path)
+    source = Path(f"{path}-source")
+    source.mkdir()
+    pq.write_table(rows(1, 2), source / "a.parquet")
+    Table.companion(path, source=str(source), options={**OPTIONS, "companion.settleTime": 0})
+
+
+def _make_companion(place: Place) -> None:
+    source = Path(f"{place.path}-source")
+    source.mkdir(exist_ok=True)
+    pq.write_table(rows(1, 2), source / "a.parquet")
+    Table.companion(place.path, source=str(source), text=["message"])
+
+
 def _transact(place: Place) -> None:
     action = place.table.files().column("path")[0].as_py()
     with place.table.transaction(operation="DELETE") as tx:
@@ -150,6 +168,8 @@ PYTHON = (
     ),
     _held("Table.reindex", lambda t: t.reindex({"message": "string"})),
     _held("Table.merge", lambda t: t.merge()),
+    _held("Table.sync", lambda t: t.sync(), prepare=follow_source),
+    Change("Table.companion", _make_companion, is_held=False, creates=True),
     _held("Table.purge", lambda t: t.purge(older_than_hours=0, log_retention_hours=0)),
     _held("Table.erase", lambda t: t.erase(where="id = 4", retention_hours=0)),
     _held("Table.truncate_time_travel", lambda t: t.truncate_time_travel()),
@@ -294,7 +314,7 @@ READS = {
         "Table.explain Table.files Table.handle Table.head Table.history Table.inspect Table.invalidate_cache Table.metadata "
         "Table.metrics Table.open Table.partition_columns Table.path Table.plot Table.prewarm Table.protocol "
         "Table.refresh Table.scan Table.scan_polars Table.schema Table.search Table.search_page Table.settings "
-        "Table.skipped_files Table.state Table.tags Table.to_dict Table.to_duckdb Table.to_pandas "
+        "Table.skipped_files Table.source_status Table.state Table.tags Table.to_dict Table.to_duckdb Table.to_pandas "
         "Table.to_parquet_view Table.to_polars Table.verify Table.version"
     ),
     "SQL": frozenset(

@@ -23,6 +23,7 @@ TREE = {
     "CheckpointError": {"CheckpointWriteError", "CheckpointValidationError"},
     "UnsupportedError": set(),
     "CorruptTableError": {"LogGapError", "BadFileError", "MissingSplitError"},
+    "SourceChangedError": set(),
     "InvalidInputError": {"SchemaMismatchError", "QuerySyntaxError", "UnknownOptionError"},
     "RefusedError": set(),
     "StorageError": {"AccessDeniedError", "StorageFullError", "ThrottledError", "UnavailableError"},

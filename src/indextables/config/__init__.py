@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from indextables.config import indexing, log, spark, splits, storage, upkeep
+from indextables.config import companion, indexing, log, spark, splits, storage, upkeep
 from indextables.config.registry import (
     PREFIX,
     Registry,
@@ -63,6 +63,7 @@ GROUPS: tuple[type, ...] = (
     upkeep.ExpirySettings,
     upkeep.MergeOnWriteSettings,
     upkeep.PurgeOnWriteSettings,
+    companion.CompanionSettings,
 )
 STORE_GROUPS = (
     storage.AwsSettings,

@@ -64,7 +64,9 @@ ALIASES: Mapping[str, Alias] = {
 """The key there, and the setting here."""
 
 _WRITES_THROUGH = "parts of splits are written to the disk cache at once and checked by their checksums; there is no queue"
-_COMPANION = "companion indexes are not offered"
+_COMPANION = (
+    "a companion is built by indexWriter.heapSize and merge.parallelism, from one list of files"
+)
 _ARROW = "rows are read as Arrow columns, without a batch of documents to tune"
 _STREAMING_MERGE = (
     "a merge reads its splits one after the other and is bounded by merge.parallelism"

@@ -89,6 +89,7 @@ class Operation(StrEnum):
     DOWNGRADE = "DOWNGRADE PROTOCOL"
     PURGE = "PURGE"
     REPAIR = "REPAIR"
+    SYNC = "SYNC"
     TAG = "TAG"
     UNTAG = "UNTAG"
 

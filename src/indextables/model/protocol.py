@@ -52,6 +52,8 @@ TAGS = "tags"
 """Versions may have tags, which protect them from clean-up. A writer feature; readers need not know
 it.
 """
+COMPANION_INDEX = "companionIndex"
+"""The splits are an index of the files of another table and have no rows of their own."""
 _SHUT_STATE_VERSION = 5
 """Protocol version in a state of a table with our splits, so that an engine which checks only this
 refuses it.
@@ -59,7 +61,7 @@ refuses it.
 
 _OLDER_FEATURES = {"checkpoints", "conditionalWrites", "tantivy4java"}
 _INDEX_FEATURES = {CHAINS, CODE_NAMES, CODE_SPELLINGS, EXACT_FIELDS, SUBSTRINGS, DECISIONS}
-_NEWER_FEATURES = {*_INDEX_FEATURES, DELETION_VECTORS, TAGS, *EVOLUTION}
+_NEWER_FEATURES = {*_INDEX_FEATURES, DELETION_VECTORS, TAGS, COMPANION_INDEX, *EVOLUTION}
 _KNOWN_FEATURES = frozenset(FEATURES) | _OLDER_FEATURES | _NEWER_FEATURES
 FEATURES_SINCE = 3
 _MARKS = {
@@ -79,6 +81,20 @@ NEW_TABLE_PROTOCOL = ProtocolAction(
 )
 LEGACY_PROTOCOL = ProtocolAction(min_reader_version=1, min_writer_version=1)
 """Protocol of a table without a protocol action."""
+
+
+COMPANION_PROTOCOL = ProtocolAction(
+    min_reader_version=SUPPORTED_VERSION,
+    min_writer_version=SUPPORTED_VERSION,
+    reader_features=tuple(sorted((*FEATURES, COMPANION_INDEX))),
+    writer_features=tuple(sorted((*FEATURES, COMPANION_INDEX))),
+)
+"""Protocol of a new companion."""
+
+
+def is_companion(protocol: ProtocolAction) -> bool:
+    """Return whether a table is a companion: an index of the files of another table."""
+    return COMPANION_INDEX in (protocol.reader_features or ())
 
 
 def check_readable(protocol: ProtocolAction, *, path: str) -> None:

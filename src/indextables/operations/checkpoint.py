@@ -12,7 +12,7 @@ from indextables.log.checkpoint.state_writer import Compact
 
 def write_checkpoint(table: TableHandle, compact: Compact, *, dry_run: bool) -> CheckpointReport:
     """Write the state of the newest version, or report what would be written."""
-    table.check_writable(
+    table.check_maintainable(
         "; only the newest version is checkpointed", hint="Open it without a version."
     )
     if not dry_run:

@@ -854,7 +854,7 @@ def purge(
     delete: Callable[[Sequence[str]], None] | None,
 ) -> PurgeReport:
     """Delete what no version of the retention period needs. See `Table.purge`."""
-    table.check_writable()
+    table.check_maintainable()
     settings = table.settings.group(PurgeSettings)
     retention = Retention.from_arguments(
         settings, split_hours=older_than_hours, log_hours=log_retention_hours

@@ -151,7 +151,7 @@ def truncate_time_travel(
     table: TableHandle, *, dry_run: bool, progress: Progress
 ) -> TruncateReport:
     """Delete every version but the newest from the log. See `Table.truncate_time_travel`."""
-    table.check_writable()
+    table.check_maintainable()
     planned = plan(table.log, settings=table.settings.group(RetentionSettings))
     if dry_run:
         return planned.preview()

@@ -34,6 +34,7 @@ from indextables.log.log_files import LogListing, list_log
 from indextables.log.replay import readable_versions
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import ROWS_END
+from indextables.model.protocol import is_companion
 from indextables.model.report import Progress, Report, silent
 from indextables.model.schema import schema_from_json
 from indextables.model.snapshot import Base, CommittedVersion, PartFilter, Snapshot, replay
@@ -283,6 +284,8 @@ class SplitRecord(Struct, frozen=True):
     deleted: int | None
     rows_end: str | None
     """The tag with the byte at which its rows end, as recorded."""
+    has_source: bool = False
+    """Whether it is a companion split, whose rows are in the files of a source."""
 
 
 class VerifyTask(Struct, frozen=True):
@@ -364,7 +367,7 @@ def _check_rows(
                 for name in batch.schema.names
                 if name not in outside and _is_outside(split, batch, name)
             }
-    if counted != rows:
+    if counted != rows and not split.has_source:
         yield Finding("rows", ERROR, split.path, f"{counted} rows were read of a split of {rows}.")
     for name in sorted(outside):
         message = f"Column {name!r} holds values outside the bounds that the log says, so a filter could miss them."
@@ -488,6 +491,8 @@ def _disputed_columns(snapshot: Snapshot) -> list[Finding]:
     """Find columns that live splits index in several ways, so that a search finds a word only in
     some.
     """
+    if is_companion(snapshot.header.protocol):
+        return []  # a split of a companion is answered from the rows where it differs
     live = live_indexing(snapshot)
     return [
         Finding(
@@ -562,7 +567,18 @@ class _SplitCheck(Struct):
             bounds = dict(low or []), dict(high or [])
             end = dict(tags or []).get(ROWS_END)
             records.append(
-                SplitRecord(path, size, rows, footer, *bounds, not foreign, vector, deleted, end)
+                SplitRecord(
+                    path,
+                    size,
+                    rows,
+                    footer,
+                    *bounds,
+                    not foreign,
+                    vector,
+                    deleted,
+                    end,
+                    has_source=is_companion(self.snapshot.header.protocol),
+                )
             )
         return records
 

@@ -318,10 +318,22 @@ def row_digests(batch: pa.RecordBatch) -> Iterator[bytes]:
         yield blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
+def check_has_changes(table: TableHandle) -> None:
+    """Refuse a companion: its versions say what is indexed, not which rows changed."""
+    if table.companion is not None:
+        source = table.companion.definition.source
+        raise UnsupportedError(
+            f"{table.path} is a companion, and its versions do not change rows.",
+            hint=f"Read the changes of its source, {source}.",
+            path=table.path,
+        )
+
+
 def read_changes(
     table: TableHandle, from_version: int, to_version: int | None, *, columns: Sequence[str] | None
 ) -> pa.RecordBatchReader:
     """Return the rows that were added and removed by some versions. See `Table.changes`."""
+    check_has_changes(table)
     first = whole_number("from_version", from_version)
     if to_version is None:
         last = table.version

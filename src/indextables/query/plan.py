@@ -15,6 +15,7 @@ import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import replace
 
+from indextables.companion.view import CompanionView
 from indextables.config import Settings
 from indextables.config.indexing import FilterSettings, SearchSettings
 from indextables.config.registry import is_news
@@ -24,7 +25,7 @@ from indextables.config.splits import (
     ReadSettings,
     SplitCacheSettings,
 )
-from indextables.errors import InvalidInputError
+from indextables.errors import InvalidInputError, RefusedError
 from indextables.handle import TableHandle
 from indextables.log.live_files import files_in_parts
 from indextables.metrics import PROFILER, SKIPPED
@@ -50,6 +51,7 @@ from indextables.splits.query.to_predicate import implied_predicate
 from indextables.splits.query.tree import Query, Target, with_targets
 from indextables.splits.query.tree import all_of as all_queries
 from indextables.splits.read.cache import RecentItems
+from indextables.splits.read.companion_split import SourceFolder
 from indextables.splits.read.table_split import SplitEntry
 from indextables.splits.search.order import has_usable_bounds
 from indextables.storage.spec import StoreSpec
@@ -93,6 +95,8 @@ class ScanPlan(Struct, frozen=True):
     ranges: RangeSettings = RangeSettings()
     warm_columns: tuple[str, ...] = ()
     """The columns whose indexes are fetched with splits to be warmed; all if none is named."""
+    source: SourceFolder | None = None
+    """Where the rows of a companion are; None for a table with rows of its own."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -189,6 +193,11 @@ def _plan(
         parsed, implied = known.parse(query, now_ms)
     parts = [p for p in (where, implied) if p is not None]
     pruned = known.prune(snapshot, all_of(parts) if parts else None, where)
+    splits, companion = known.with_warm(snapshot, pruned.splits, now_ms), table.companion
+    if companion is not None:
+        if parsed is not None or where is not None:
+            _check_scannable(companion, splits)
+        splits = tuple(replace(e, sources=companion.sources[e.path]) for e in splits)
     return ScanPlan(
         spec=table.spec,
         version=snapshot.version,
@@ -197,7 +206,7 @@ def _plan(
         columns=chosen,
         query=parsed,
         where=where,
-        splits=known.with_warm(snapshot, pruned.splits, now_ms),
+        splits=splits,
         splits_considered=pruned.considered,
         pruned_by_partition=pruned.by_partition,
         skipped_by_statistics=pruned.by_statistics,
@@ -209,7 +218,22 @@ def _plan(
         order_bounds=None
         if order_by is None
         else pruned.bounds(known.names.column(order_by), known),
+        source=None if companion is None else companion.folder,
     )
+
+
+def _check_scannable(companion: CompanionView, splits: Sequence[SplitEntry]) -> None:
+    """Refuse a search that would have to scan more rows without an index than the setting allows."""
+    rows = sum(companion.unindexed.get(entry.path, 0) for entry in splits)
+    if rows > companion.max_scan_rows:
+        count = sum(entry.path in companion.unindexed for entry in splits)
+        raise RefusedError(
+            f"{count} files with {rows} rows of {companion.definition.source} are not indexed yet, "
+            f"and companion.maxScanRows allows to scan {companion.max_scan_rows}.",
+            hint="Call sync(), open the companion with at='synced', or raise companion.maxScanRows.",
+            path=companion.definition.source,
+            rows=rows,
+        )
 
 
 def query_fields(table: TableHandle) -> QueryFields:

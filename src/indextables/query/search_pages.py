@@ -21,8 +21,8 @@ import pyarrow as pa
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from indextables.errors import InvalidInputError, VersionNotFoundError
-from indextables.handle import TableHandle, older_snapshot, open_log
+from indextables.errors import InvalidInputError, SourceChangedError, VersionNotFoundError
+from indextables.handle import TableHandle, older_snapshot, open_handle, open_log
 from indextables.model.arguments import text, whole_number
 from indextables.model.predicate import Where
 from indextables.model.values import decode_value, encode_value
@@ -51,6 +51,8 @@ class PageToken(Struct, frozen=True, forbid_unknown_fields=True):
     split: str
     row: Annotated[int, Meta(ge=0, lt=1 << 60)]
     keys: dict[str, str | None]
+    source: str = ""
+    """The version of the source, if the table is a companion."""
     txn: str = ""
     """The newest transaction in the history of the version, if the log contains it."""
 
@@ -101,10 +103,28 @@ def _open_version(table: TableHandle, token: PageToken) -> TableHandle:
     if token.table != table.snapshot.metadata.id:
         hint = "Search the table of the page, or start again without search_after."
         raise InvalidInputError(f"The token is of another table than {table.path}.", hint=hint)
-    if token.version == table.snapshot.version:
+    if token.version == table.snapshot.version and token.source == _source_version(table):
         return table
     log = open_log(table.path, table.options)
-    return TableHandle(log, older_snapshot(log, token.version), table.options, pinned=True)
+    snapshot = older_snapshot(log, token.version)
+    if not token.source.isdecimal():
+        older = open_handle(log, snapshot, table.options, pinned=True)
+    else:
+        older = open_handle(log, snapshot, table.options, pinned=True, at=int(token.source))
+    if token.source != _source_version(older):
+        raise SourceChangedError(
+            f"The source of {table.path} is not as it was when the first page was read.",
+            hint="Start again without search_after.",
+            path=table.path,
+        )
+    return older
+
+
+def _source_version(table: TableHandle) -> str:
+    """Return the version of the source that a companion shows; an empty text for other tables."""
+    if table.companion is None:
+        return ""
+    return table.companion.source.version
 
 
 def page_behind(
@@ -127,7 +147,19 @@ def page_behind(
     txn = next(reversed(table.snapshot.header.recent_txn_ids), "")
     return SearchPage(
         rows,
-        str(PageToken(table_id, version, now_ms, digest, end.split, end.row, keys, txn)),
+        str(
+            PageToken(
+                table_id,
+                version,
+                now_ms,
+                digest,
+                end.split,
+                end.row,
+                keys,
+                _source_version(table),
+                txn,
+            )
+        ),
         version,
     )
 

@@ -24,8 +24,8 @@ from indextables.splits.query.to_tantivy import dictionary_term
 from indextables.splits.query.tree import AllRows, Boost, Query, Words
 from indextables.splits.read.bundle_files import WHOLE_BYTES
 from indextables.splits.read.cache import SplitCache
+from indextables.splits.read.companion_split import CompanionOpener
 from indextables.splits.read.foreign import ForeignReader
-from indextables.splits.read.reader import SplitReader
 from indextables.splits.read.table_split import (
     SplitEntry,
     TableSplit,
@@ -128,24 +128,47 @@ class ScanTask(Struct, frozen=True, dict=True):
         """Open one split of the plan, shared with other scans of the process."""
         split = self._open_splits.get((entry.path, entry.vector))
         if split is None:
-            columns = self.plan.partition_columns
             with PROFILER.section("open_split"):
-                open_split = open_table_split if self.is_measured else shared_table_split
-                split = open_split(
-                    self.store,
-                    entry,
-                    self.schema,
-                    columns,
-                    cache=self._cache,
-                    ranges=self.plan.ranges,
-                )
+                split = self._open_split(entry)
             self._open_splits[entry.path, entry.vector] = split
-            if isinstance(split.reader, SplitReader) and split.reader.tail.term_filter is not None:
+            reader = split.index_reader
+            if reader is not None and reader.tail.term_filter is not None:
                 known = term_filters(self._cache)
-                known.add(self.store.url, entry.path, split.mapping, split.reader.tail.term_filter)
+                known.add(self.store.url, entry.path, split.mapping, reader.tail.term_filter)
             if entry.warm and not split.is_warm and self.store.local_path(entry.path) is None:
                 self._warm(split)
         return split
+
+    def _open_split(self, entry: SplitEntry) -> TableSplit:
+        """Open one split, shared with other scans unless this one is measured."""
+        if self._companion is not None:
+            if self.is_measured:
+                return self._companion.open_alone(entry)
+            return self._companion.open(entry)
+        open_split = open_table_split if self.is_measured else shared_table_split
+        return open_split(
+            self.store,
+            entry,
+            self.schema,
+            self.plan.partition_columns,
+            cache=self._cache,
+            ranges=self.plan.ranges,
+        )
+
+    @cached_property
+    def _companion(self) -> CompanionOpener | None:
+        """What opens the splits of a companion; None for a table with rows of its own."""
+        plan = self.plan
+        if plan.source is None:
+            return None
+        return CompanionOpener(
+            plan.source,
+            self.store,
+            self.schema,
+            plan.partition_columns,
+            cache=self._cache,
+            ranges=plan.ranges,
+        )
 
     def _warm(self, split: TableSplit) -> None:
         """Fetch the indexes of a split ahead of searches. A failure is raised by the later use, not
@@ -160,6 +183,8 @@ class ScanTask(Struct, frozen=True, dict=True):
     def open_alone(self, entry: SplitEntry) -> TableSplit:
         """Open a split for this task alone, so that its reads are counted from the opening on."""
         plan = self.plan
+        if self._companion is not None:
+            return self._companion.open_alone(entry)
         return open_table_split(
             self.store,
             entry,
@@ -224,8 +249,17 @@ class ScanTask(Struct, frozen=True, dict=True):
             go_on()
             count = None
             if (plan.where is None or entry.certain) and isinstance(query, Words | Boost):
-                split = opened_table_split(
-                    self.store, entry, self.schema, columns, cache=self._cache, ranges=plan.ranges
+                split = (
+                    self._companion.find_open(entry)
+                    if self._companion is not None
+                    else opened_table_split(
+                        self.store,
+                        entry,
+                        self.schema,
+                        columns,
+                        cache=self._cache,
+                        ranges=plan.ranges,
+                    )
                 )
                 if split is not None and split.mapping is not mapping:
                     mapping, term = split.mapping, dictionary_term(query, split.mapping)

@@ -60,7 +60,7 @@ def answer(
         return error_document(error)
 
 
-def described(table: Table) -> Document:
+def describe_table(table: Table) -> Document:
     """Return Spark's description of a table."""
     return {
         "path": table.path,
@@ -81,7 +81,7 @@ def native_rows(spark: SparkSession, path: str, frame: str) -> DataFrame | None:
     version = Frame.parse(frame)
     if version is None:
         return None
-    return read_table(spark, path, version=version.version)
+    return read_table(spark, path, version=version.version, at=version.at)
 
 
 def _load(arguments: Document, settings: Settings) -> Document:
@@ -92,13 +92,13 @@ def _load(arguments: Document, settings: Settings) -> Document:
         moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(micros))
     word = None if version is None else str(version).strip()
     meant = int(word) if word and word.isdigit() else word
-    return described(
+    return describe_table(
         Table.open(arguments["path"], version=meant, timestamp=moment, options=settings)
     )
 
 
 def _create(arguments: Document, settings: Settings) -> Document:
-    return described(TableDefinition.parse(arguments).create(settings))
+    return describe_table(TableDefinition.parse(arguments).create(settings))
 
 
 def _stage(arguments: Document, settings: Settings) -> Document:
@@ -203,7 +203,7 @@ def _alter(arguments: Document, settings: Settings) -> Document:
             hint="It can ADD, RENAME, DROP and ALTER columns, SET and UNSET TBLPROPERTIES, and RENAME TO. Another layout is "
             "a new definition: CREATE OR REPLACE TABLE t USING indextables AS SELECT ... FROM t.",
         )
-    return described(Table.open(table.path, options=settings))
+    return describe_table(Table.open(table.path, options=settings))
 
 
 def _alter_columns(table: Table, changes: list[Document]) -> None:

@@ -39,6 +39,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.types import NullType, StructField, StructType
 
+from indextables.companion.source_snapshot import At
 from indextables.config.spark import SparkReadSettings
 from indextables.errors import CorruptTableError, UnsupportedError
 from indextables.model.actions import ROWS_END
@@ -310,6 +311,7 @@ def table(
     *,
     version: int | str | None = None,
     timestamp: datetime | str | int | None = None,
+    at: At | None = None,
     options: Mapping[str, object] | None = None,
 ) -> DataFrame:
     """Return the rows of a table as a DataFrame that stays at its version.
@@ -322,13 +324,14 @@ def table(
         path: A local path or a URL.
         version: An older version.
         timestamp: The time of an older version: a datetime, ISO text or milliseconds.
+        at: For a companion, the version of its source.
         options: Settings, over those of the session.
 
     Example:
         its.table(spark, "/data/logs", version=12).count()
     """
     opened_table = Table.open(
-        path, version=version, timestamp=timestamp, options=with_session(spark, options)
+        path, version=version, timestamp=timestamp, at=at, options=with_session(spark, options)
     )
     engine, reason = engine_of(spark, opened_table)
     if engine == "arrow":
@@ -374,6 +377,8 @@ def engine_of(spark: SparkSession, table: Table) -> tuple[str, str | None]:
 
 def why_not_native(spark: SparkSession, table: Table) -> str | None:
     """Return why Spark cannot read the table's files itself, or None."""
+    if table.handle.companion is not None:
+        return "it is a companion, whose rows are in the files of another table"
     kind = parse_location(table.path).kind
     if not has_jvm(spark):
         if kind == "local" and can_list_paths(table):

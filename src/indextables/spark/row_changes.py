@@ -84,6 +84,7 @@ class MergeTarget:
         knows row numbers.
         """
         table = Table.open(path, options=options)
+        table.handle.check_has_rows()
         if has_jvm(spark):
             reason = why_not_native(spark, table)
         else:

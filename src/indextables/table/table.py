@@ -15,8 +15,16 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import pyarrow as pa
 
+from indextables.companion.source_snapshot import At
 from indextables.errors import InvalidInputError, show_value
-from indextables.handle import ENGINE_INFO, TableHandle, older_snapshot, open_log, version_of
+from indextables.handle import (
+    ENGINE_INFO,
+    TableHandle,
+    older_snapshot,
+    open_handle,
+    open_log,
+    version_of,
+)
 from indextables.inspect import figures, inspection
 from indextables.log.checkpoint.state_writer import Compact
 from indextables.log.create import create_table
@@ -54,6 +62,7 @@ from indextables.operations import (
     upsert,
     verify,
 )
+from indextables.operations import companion_sync as companions
 from indextables.operations.auto_upkeep import run_after_write
 from indextables.operations.write_request import WriteRequest
 from indextables.query import change_feed, prewarm, search_options, search_pages
@@ -74,8 +83,9 @@ if TYPE_CHECKING:
     from indextables.inspect.inspection import Inspection, MetricsReport
     from indextables.log.cache import CacheStats
     from indextables.log.checkpoint.checkpointer import CheckpointReport, StateReport
-    from indextables.model.actions import MetadataAction, ProtocolAction
+    from indextables.model.actions import AddAction, MetadataAction, ProtocolAction
     from indextables.operations.alter import Alteration
+    from indextables.operations.companion_sync import SourceStatus, SyncReport, SyncTask
     from indextables.operations.delete import DeleteReport
     from indextables.operations.drop_partitions import DropReport
     from indextables.operations.drop_table import DropTableReport
@@ -126,6 +136,7 @@ class Table:
         *,
         version: int | str | None = None,
         timestamp: Moment | None = None,
+        at: At | None = None,
         options: Mapping[str, object] | None = None,
         max_staleness: float | None = None,
     ) -> T:
@@ -135,6 +146,8 @@ class Table:
             path: A local path or a URL.
             version: A version number or a tag. The table is then read-only.
             timestamp: A datetime, ISO text or milliseconds since 1970. The table is then read-only.
+            at: For a companion, the version of its source: "latest" (the default), "synced", a
+                number or a timestamp.
             options: Settings, over those of the table.
             max_staleness: Seconds. A version that this process read within that time is used
                 without asking the store.
@@ -155,9 +168,61 @@ class Table:
                 seconds = None
             else:
                 seconds = number("max_staleness", max_staleness, "seconds")
-            return cls(TableHandle(log, log.newest(max_staleness_seconds=seconds), options))
+            newest = log.newest(max_staleness_seconds=seconds)
+            return cls(open_handle(log, newest, options, at=at))
         older = older_snapshot(log, version_of(log, version=version, timestamp=timestamp))
-        return cls(TableHandle(log, older, options, pinned=True))
+        return cls(open_handle(log, older, options, pinned=True, at=at))
+
+    @classmethod
+    def companion(
+        cls: type[T],
+        path: str,
+        *,
+        source: str,
+        format: str | None = None,  # noqa: A002
+        text: Sequence[str] = (),
+        include: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+        where: str | None = None,
+        options: Mapping[str, object] | None = None,
+    ) -> T:
+        """Create a companion at `path`: an index of a Delta table or a folder of Parquet files.
+
+        The rows stay in the source; the companion has the index only. Searches return the rows of
+        the newest version of the source: files that are not indexed yet are scanned. `sync` indexes
+        them. If the companion exists it is opened.
+
+        Args:
+            path: Where the index is to be: a local path or a URL, not within the source.
+            source: The Delta table or the folder.
+            format: "delta" or "parquet"; found out if None.
+            text: String columns to search by their words.
+            include: The only columns to index; all if empty.
+            exclude: Columns not to index.
+            where: A condition over partition columns. The companion shows only these partitions.
+            options: Settings. The companion keeps those that a table may carry.
+
+        Returns:
+            The companion, which is not synchronised yet.
+
+        Raises:
+            InvalidInputError: A column is not one of the source, nothing would be indexed, or the
+                companion at the path is of another source.
+            RefusedError: There is a table with rows of its own at the path.
+
+        Example:
+            Table.companion("events-index", source="events", text=["message"]).sync()
+        """
+        request = companions.CompanionRequest(
+            source=source,
+            format=format,
+            text=text,
+            include=include,
+            exclude=exclude,
+            where=where,
+            options=options,
+        )
+        return cls(companions.companion(path, request))
 
     @classmethod
     def create(
@@ -218,7 +283,7 @@ class Table:
         Example:
             t = t.refresh()
         """
-        return type(self)(self.handle.with_snapshot(self.handle.log.newest()))
+        return type(self)(self.handle.reopen())
 
     # What the table is.
 
@@ -1083,6 +1148,50 @@ class Table:
             progress=progress,
             execute=execute,
         )
+
+    # Companions: indexes of other tables.
+
+    def sync(
+        self,
+        *,
+        dry_run: bool = False,
+        progress: Progress = silent,
+        execute: Execute[SyncTask, AddAction] | None = None,
+    ) -> SyncReport:
+        """Index the files that the source of a companion has and no split indexes.
+
+        Each group of files of a partition (`companion.targetInputSize`) becomes a split. A commit of
+        the source that only deletes rows by a deletion vector costs nothing. This object then shows
+        the newest version of the source.
+
+        Args:
+            dry_run: Only report what would be indexed. Nothing is changed.
+            progress: Called at every step.
+            execute: Runs the tasks elsewhere than in threads of this process.
+
+        Returns:
+            What was indexed.
+
+        Raises:
+            RefusedError: This is not a companion, or its source is another table than it was.
+            SourceChangedError: A file of the source was replaced or removed while it was read.
+
+        Example:
+            Table.open("events-index").sync()
+        """
+        return companions.sync(self.handle, dry_run=dry_run, progress=progress, execute=execute)
+
+    def source_status(self) -> SourceStatus:
+        """Return how far a companion follows its source: versions, files and rows that are not
+        indexed.
+
+        Raises:
+            RefusedError: This is not a companion.
+
+        Example:
+            Table.open("events-index").source_status().rows_unindexed
+        """
+        return companions.source_status(self.handle)
 
     # Maintenance. Each method plans first; with `dry_run` it only reports the plan.
 

@@ -58,8 +58,11 @@ _THREADS = 16
 def parquet_splits(table: Table, files: pa.Table, *, whole: bool = False) -> pa.BooleanArray:
     """Return which files are Parquet; with `whole` only those without a deletion vector.
 
-    The log decides for our files; the last bytes of others are read.
+    The log decides for our files; the last bytes of others are read. No split of a companion has
+    rows.
     """
+    if table.handle.companion is not None:
+        return pa.array(np.zeros(files.num_rows, np.bool_))
     parquet = (
         pc.fill_null(pc.match_substring(files["stats"], '"nullCount"'), False).to_numpy().copy()
     )
@@ -144,6 +147,8 @@ class Frame(Struct, frozen=True):
 
     version: int
     table_id: str
+    source: str = ""
+    """The version of the source of a companion, where the format of the source counts versions."""
 
     NEW: ClassVar[str] = "new"
     """Option value with which the extension requests the frame in the schema."""
@@ -151,18 +156,27 @@ class Frame(Struct, frozen=True):
     @classmethod
     def of(cls, table: Table) -> Frame:
         """Return the frame of an open table."""
-        return cls(table.version, table.metadata.id)
+        companion = table.handle.companion
+        number = None if companion is None else companion.source.number
+        return cls(table.version, table.metadata.id, "" if number is None else str(number))
 
     @classmethod
     def parse(cls, text: str | None) -> Frame | None:
         """Parse a frame from its option."""
         if text is None or text == cls.NEW:
             return None
-        version, _, table_id = text.partition("@")
-        return cls(int(version), table_id)
+        version, _, rest = text.partition("@")
+        table_id, _, source = rest.partition("@")
+        return cls(int(version), table_id, source)
 
     def __str__(self) -> str:
-        return f"{self.version}@{self.table_id}"
+        text = f"{self.version}@{self.table_id}"
+        return f"{text}@{self.source}" if self.source else text
+
+    @property
+    def at(self) -> int | None:
+        """The version of the source, as `Table.open` takes it."""
+        return int(self.source) if self.source else None
 
     def check(self, table: Table) -> None:
         """Raise ConflictError if another table is at the path now."""
@@ -187,7 +201,7 @@ def open_table(options: SourceOptions, path: str, frame: Frame | None = None) ->
         )
         return _as_named(table, options)
     try:
-        table = Table.open(path, version=frame.version, options=settings)
+        table = Table.open(path, version=frame.version, at=frame.at, options=settings)
     except VersionNotFoundError:
         # Of a table that was created anew this would say too little.
         frame.check(Table.open(path, options=settings))

@@ -54,6 +54,7 @@ from indextables.query.change_feed import (
     ChangeTask,
     changes_between,
     changes_of,
+    check_has_changes,
     row_digests,
 )
 from indextables.query.plan import ScanPlan, entries, plan_scan
@@ -486,6 +487,7 @@ class StreamFiles:
     def table(self, *offsets: Offset) -> Table:
         """Return the current table. Raises ConflictError if it is not that of the offsets."""
         table = Table.open(self._path, options=self._options, max_staleness=0)
+        check_has_changes(table.handle)
         for offset in offsets:
             if offset.table not in (None, table.metadata.id):
                 raise self._other("it was created anew", offset)
@@ -665,6 +667,7 @@ class ChangeReader(DataSourceReader):
         table = open_table(
             self._options, self._options.required_path(path_in(self._schema)), self._frame
         )
+        check_has_changes(table.handle)
         told = {field.name for field in FEED_FIELDS}
         columns = [name for name in self._schema.names if name not in told]
         changes = changes_between(table.handle.log, *self._versions(table), newest=table.version)

@@ -24,9 +24,12 @@ from indextables.splits.format.footer_checksum import (
 from indextables.splits.format.pages import page_table
 from indextables.splits.format.parquet import ParquetBody, leaf_places
 from indextables.splits.format.section_table import (
+    COMPANION_VERSION,
+    FORMAT_VERSION,
     TABLE_KEY,
     Component,
     FieldRange,
+    IndexedSource,
     SectionTable,
     Span,
     Statistics,
@@ -80,8 +83,12 @@ def finish_split(
     mapping: DocMapping,
     statistics: Statistics,
     incomplete: Mapping[str, IncompleteValues],
+    source: IndexedSource | None = None,
 ) -> SplitLayout:
-    """Write everything that follows the rows, including the checksum."""
+    """Write everything that follows the rows, including the checksum.
+
+    With a `source` the split has no rows of its own: its documents are the rows of these files.
+    """
     index_start = body.end_rows()
     pages_of_rows = page_table(body.path, index_start)
     if segment:
@@ -115,10 +122,16 @@ def finish_split(
     else:
         filter_span = hot.append(term_filter.bits.tobytes())
     hot_length = body.tell() - footer_start
+    if source is None:
+        version, rows = FORMAT_VERSION, body.rows
+    else:
+        version, rows = COMPANION_VERSION, sum(file.rows for file in source.files)
     table = SectionTable(
+        version=version,
+        source=msgspec.UNSET if source is None else source,
         tantivy=TANTIVY_VERSION,
         index_format=INDEX_FORMAT,
-        rows=body.rows,
+        rows=rows,
         segment=segment.stem if segment else "",
         meta=meta,
         chunks=chunks,

@@ -168,7 +168,7 @@ def decode_footer(data: bytes, footer_start: int, path: str) -> SplitFooter:
     places = np.array(chunk_places(metadata), np.int64).reshape(groups, leaves, 2)
     rows = [metadata.row_group(i).num_rows for i in range(groups)]
     fits = (
-        metadata.num_rows == table.rows == sum(rows)
+        metadata.num_rows == table.stored_rows == sum(rows)
         and table.chunks.length == 4 * groups * leaves
         and bool((places >= 0).all())
         and bool((places.sum(axis=2) <= footer_start).all())

@@ -33,10 +33,16 @@ def open_parquet(
     """Open a reader for a file object with `metadata`, `schema_arrow` and `read_row_groups`.
 
     Known metadata is not read again. Columns in `coded` (leaf numbers) are read as dictionary
-    codes.
+    codes. Timestamps of 96 bits, which other engines wrote, are read as microseconds.
     """
     reader = ParquetReader()
-    reader.open(file, metadata=metadata, read_dictionary=coded or None, pre_buffer=False)
+    reader.open(
+        file,
+        metadata=metadata,
+        read_dictionary=coded or None,
+        pre_buffer=False,
+        coerce_int96_timestamp_unit="us",
+    )
     return reader
 
 

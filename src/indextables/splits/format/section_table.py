@@ -20,11 +20,14 @@ from itertools import pairwise
 import msgspec
 
 from indextables.errors import BadFileError, UnsupportedError
+from indextables.model.source_file import SourceFile
 from indextables.splits.format.term_filter import is_filter_length
 from indextables.splits.index.tantivy_files import COMPONENTS, COMPOSITE, INDEX_FORMAT
 
 TABLE_KEY = "indextables.split"
 FORMAT_VERSION = 1
+COMPANION_VERSION = 2
+"""Format version of a companion split: an index without rows."""
 MAX_INDEX_FILE_BYTES = 1 << 40
 MAX_ROWS = (1 << 31) - 1024
 ENTRY_BYTES = 12
@@ -93,6 +96,15 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     origin: Origin | None = None
 
 
+class IndexedSource(msgspec.Struct, frozen=True, kw_only=True):
+    """The source of a companion split and the files that are its documents."""
+
+    format: str
+    source_id: str = ""
+    """Identifier of the source table; empty if its format has none."""
+    files: tuple[SourceFile, ...]
+
+
 class SectionTable(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a reader needs beyond Parquet's metadata."""
 
@@ -120,6 +132,22 @@ class SectionTable(msgspec.Struct, frozen=True, kw_only=True):
     """The term filter. Splits of earlier releases and splits with many terms have none."""
     term_filter_fields: tuple[str, ...] = ()
     """The index fields whose terms are in the filter."""
+    source: IndexedSource | msgspec.UnsetType = msgspec.UNSET
+    """What a companion split indexes. Other splits have rows of their own instead."""
+
+    @property
+    def indexed_source(self) -> IndexedSource | None:
+        """What a companion split indexes, or None."""
+        if self.source is msgspec.UNSET:
+            return None
+        return self.source
+
+    @property
+    def stored_rows(self) -> int:
+        """Number of rows that the file holds: none in a companion split."""
+        if self.source is msgspec.UNSET:
+            return self.rows
+        return 0
 
     @property
     def hot_spans(self) -> list[Span]:
@@ -146,8 +174,11 @@ def decode_table(text: bytes, *, footer_start: int, hot_limit: int, path: str) -
     """Decode the table from JSON. Content that does not fit the file raises `BadFileError`."""
     try:
         version = _VERSION.decode(text).version
-        if version != FORMAT_VERSION:
-            message = f"The split {path} has format version {version}; this release reads {FORMAT_VERSION}."
+        if version not in (FORMAT_VERSION, COMPANION_VERSION):
+            message = (
+                f"The split {path} has format version {version}; this release reads "
+                f"{FORMAT_VERSION} and {COMPANION_VERSION}."
+            )
             raise UnsupportedError(message, path=path, version=version)
         table = _TABLE.decode(text)
         _check(table, footer_start, hot_limit)
@@ -171,6 +202,17 @@ _TABLE = msgspec.json.Decoder(SectionTable)
 
 def _check(table: SectionTable, footer_start: int, hot_limit: int) -> None:
     _require(0 <= table.rows <= MAX_ROWS, "impossible number of rows")
+    source = table.indexed_source
+    _require(
+        (source is None) == (table.version == FORMAT_VERSION), "another kind of split than it names"
+    )
+    if source is not None:
+        _require(bool(source.files), "a companion split of no files")
+        sound = all(file.rows >= 0 and file.size >= 0 for file in source.files)
+        _require(sound, "a negative size of a source file")
+        _require(
+            sum(file.rows for file in source.files) == table.rows, "other rows than its files have"
+        )
     _require(all(n >= 0 for n in table.incomplete.values()), "negative count of incomplete values")
     spans = table.hot_spans
     rows_fit = all(

@@ -655,5 +655,11 @@ def under_decisions(own: DocMapping, decided: tuple[ColumnMapping, ...]) -> DocM
     return DocMapping((*columns, *others.values()))
 
 
+@lru_cache(maxsize=256)
+def decisions_of(mapping: DocMapping) -> tuple[ColumnMapping, ...]:
+    """Return how columns are indexed, as a decision for splits that may lack the index."""
+    return tuple(replace(column, field=UNINDEXED, substring=False) for column in mapping.columns)
+
+
 def _same_way(own: ColumnMapping | None, decided: ColumnMapping) -> bool:
     return own is not None and (own.kind, own.tokenizer) == (decided.kind, decided.tokenizer)

@@ -179,7 +179,7 @@ def read_each_group(
 
 def _proven_file(
     source: SplitSource, tail: SplitFooter, groups: Sequence[int], columns: Sequence[str]
-) -> _ProvenChunks:
+) -> ProvidedChunks:
     leaves = _leaves(tail, columns)
     chunks = [(group, leaf) for group in groups for leaf in leaves]
     ranges = [
@@ -190,11 +190,11 @@ def _proven_file(
         if zlib.crc32(data) != int(tail.checksums[chunk]):
             message = f"Bytes {start} to {start + length} of the split {tail.path} are damaged: the checksum differs."
             raise BadFileError(message, path=tail.path, start=start, length=length)
-    return _ProvenChunks(tail.path, source.size, ranges, found)
+    return ProvidedChunks(tail.path, source.size, ranges, found)
 
 
 def _decode(
-    file: _ProvenChunks,
+    file: ProvidedChunks,
     tail: SplitFooter,
     groups: Sequence[int],
     columns: Sequence[str],
@@ -271,7 +271,7 @@ def windows(tail: SplitFooter, groups: Groups, columns: Sequence[str]) -> Iterat
         yield run
 
 
-class _ProvenChunks:
+class ProvidedChunks:
     """A file that has only the fetched bytes. Reading other bytes is an error instead of zeros."""
 
     def __init__(

@@ -183,8 +183,8 @@ def check_end(
 def check_bytes(
     source: SplitSource, schema: pa.Schema, *, footer_start: int | None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield every row of a split after verifying all its bytes. Raises BadFileError for the first
-    damage.
+    """Yield every row of a split after verifying all its bytes, none of a companion split. Raises
+    BadFileError for the first damage.
     """
     footer = _own_footer(source, footer_start)
     if footer is None:
@@ -195,6 +195,8 @@ def check_bytes(
     for component in footer.table.components:
         for field_range in component.ranges:
             _check_range(source, field_range)
+    if footer.table.indexed_source is not None:
+        return  # the rows are in the files of the source
     yield from SplitReader(source, footer, SplitCache.default()).iter_rows()
 
 

@@ -21,6 +21,7 @@ from indextables.metrics import METRICS, PROFILER
 from indextables.model.column_names import absent_values
 from indextables.model.column_ranges import ColumnRange
 from indextables.model.predicate import Predicate, columns_of
+from indextables.model.source_file import SourceFile
 from indextables.model.values import decode_value
 from indextables.splits.format.source import AS_USUAL, ReadStats, SplitSource, open_source
 from indextables.splits.index.mapping import DocMapping, decided_columns, under_decisions
@@ -32,6 +33,7 @@ from indextables.splits.read.directory import RowMask
 from indextables.splits.read.foreign import ForeignReader
 from indextables.splits.read.reader import SMALL_BYTES, SmallSource, SplitReader, open_term_count
 from indextables.splits.read.searchable import Mask, Rows, SearcherView
+from indextables.splits.read.source_rows import CompanionReader
 from indextables.storage.store import Store
 from indextables.storage.vector_files import load_vector
 
@@ -107,6 +109,8 @@ class SplitEntry(Struct, frozen=True):
     """
     warm: bool = False
     """Whether the first reader also fetches its indexes for later searches (`prewarm.enabled`)."""
+    sources: tuple[SourceFile, ...] = ()
+    """The files whose rows a companion split indexes, or the file of a source that has no index."""
 
     @property
     def stored_records(self) -> int | None:
@@ -121,7 +125,7 @@ class TableSplit:
 
     def __init__(
         self,
-        reader: SplitReader | ForeignReader,
+        reader: SplitReader | ForeignReader | CompanionReader,
         schema: pa.Schema,
         constants: Mapping[str, str | None],
         mask: RowMask | None = None,
@@ -178,6 +182,17 @@ class TableSplit:
             name: keep_living(values, self.mask.alive)
             for name, values in self.reader.incomplete.items()
         }
+
+    @property
+    def index_reader(self) -> SplitReader | None:
+        """The reader of the split's own index; None for a split of another engine, and for a file
+        without an index.
+        """
+        if isinstance(self.reader, CompanionReader):
+            return self.reader.index
+        if isinstance(self.reader, SplitReader):
+            return self.reader
+        return None
 
     @property
     def stats(self) -> ReadStats:
@@ -283,8 +298,10 @@ class TableSplit:
 
         Nothing is cached for a split of another engine.
         """
-        known = [column for column in self.mapping.indexed if not columns or column.name in columns]
-        if known and self.indexed and not isinstance(self.reader, ForeignReader):
+        reader = self.index_reader
+        own = self.mapping.indexed if reader is None else reader.mapping.indexed
+        known = [column for column in own if not columns or column.name in columns]
+        if known and self.indexed and reader is not None:
             with self.open_index([column.field for column in known], positions=True, norms=True):
                 pass  # it is fetched by opening
         self.is_warm = True
@@ -294,9 +311,10 @@ class TableSplit:
         """Return how many rows hold a term if its dictionary is open and no row is deleted, or
         None.
         """
-        if self.mask is not None or isinstance(self.reader, ForeignReader):
+        reader = self.index_reader
+        if self.mask is not None or reader is None:
             return None
-        return open_term_count(self.reader, field, text)
+        return open_term_count(reader, field, text)
 
     def _in_file(self, rows: Rows | Mask | None) -> Rows | Mask | None:
         """Return rows in the numbering of the reader."""
@@ -502,7 +520,7 @@ def _without_certainty(entry: SplitEntry) -> tuple[object, ...]:
         entry.footer_start,
         dict(entry.partition_values),
     )
-    return *own, entry.vector, entry.deleted
+    return *own, entry.vector, entry.deleted, entry.sources
 
 
 def _open_table_split(

@@ -1,0 +1,1 @@
+"""Companions: indexes of tables that other programs write, without a copy of their rows."""
