@@ -22,6 +22,7 @@ from indextables.splits.format.source import ReadStats
 from indextables.splits.index.analyzers import register, schema_for
 from indextables.splits.index.mapping import DocMapping
 from indextables.splits.index.values import IncompleteValues, index_values
+from indextables.splits.read.column_arrays import ColumnArray
 from indextables.splits.read.searchable import Mask, Rows
 
 
@@ -98,6 +99,9 @@ class PlainSplit:
         yield from self.read_rows(rows, columns=columns).to_batches(max_chunksize=100)
 
     def group_bounds(self, column: str) -> tuple[Rows, ColumnRange] | None:
+        return None
+
+    def column_array(self, column: str, rows: Rows | None) -> ColumnArray | None:
         return None
 
     def decides(self, bound: Predicate) -> bool:

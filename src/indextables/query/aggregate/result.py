@@ -119,7 +119,7 @@ def _part(text: str, kind: pa.DataType) -> Any:
 
 def _within(table: pa.Table, above: tuple[Any, ...]) -> pa.Table:
     """Return the rows of a table within the parent buckets."""
-    for number, key in enumerate(above):
+    for number, key in enumerate(above[1:], start=1):  # the first key is the same in all rows
         column = table.column(f"k{number}")
         if isinstance(key, float) and key != key:
             same = pc.is_nan(column)

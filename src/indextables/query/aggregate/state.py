@@ -32,6 +32,7 @@ from msgspec import Struct, field
 
 from indextables.model.predicate import Predicate
 from indextables.model.values import encode_value, micros_of
+from indextables.query.aggregate.counts import count_rows
 from indextables.query.aggregate.spec import Aggregations, Bucket, Field, Metric, fields_of
 from indextables.splits.index.mapping import is_text
 from indextables.splits.index.values import documents, leaves, plain_texts
@@ -339,6 +340,9 @@ def aggregate_split(
     if not names:
         return aggregate_rows(pa.table({_ROW: pa.nulls(len(rows))}), aggregations)
     chosen, codes = None if len(rows) == split.num_rows else rows, _takes_codes(aggregations)
+    counted = count_rows(split, aggregations, chosen)
+    if counted is not None:
+        return Partial(counted)
     for batch in split.iter_rows(chosen, columns=names, codes=codes):
         parts.append(aggregate_rows(pa.Table.from_batches([batch]), aggregations))
         if len(parts) >= _COMPACT_AFTER:

@@ -52,7 +52,7 @@ class RecentItems(Generic[T]):
     """Least recently used cache with a limit on the total size. Safe for threads and after a fork."""
 
     def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
         self._values: OrderedDict[Hashable, tuple[T, int]] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
@@ -72,11 +72,11 @@ class RecentItems(Generic[T]):
         with self._lock:
             if key in self._values:
                 self._bytes -= self._values.pop(key)[1]
-            if size > self._max_bytes:
+            if size > self.max_bytes:
                 return
             self._values[key] = value, size
             self._bytes += size
-            while self._bytes > self._max_bytes:
+            while self._bytes > self.max_bytes:
                 self._bytes -= self._values.popitem(last=False)[1][1]
 
     def drop(self, key: Hashable) -> None:

@@ -45,6 +45,7 @@ from indextables.splits.read.bundle_files import (
     unbundle,
     whole_if_small,
 )
+from indextables.splits.read.column_arrays import ColumnArray
 from indextables.splits.read.foreign_columns import (
     ADDRESS,
     BundleFields,
@@ -521,6 +522,10 @@ class ForeignReader:
         answer.
         """
         return self.terms.rows_with(column, terms)
+
+    def column_array(self, column: str, rows: Rows | None) -> ColumnArray | None:  # noqa: ARG002
+        """Return None: columns of another engine's split are read as they are."""
+        return None
 
     def group_bounds(self, column: str) -> tuple[Rows, ColumnRange] | None:  # noqa: ARG002
         """Return None: bounds of row ranges are not known."""

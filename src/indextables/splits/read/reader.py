@@ -38,6 +38,7 @@ from indextables.splits.index.mapping import DocMapping
 from indextables.splits.index.tantivy_files import Mask
 from indextables.splits.index.values import IncompleteValues
 from indextables.splits.read.cache import SplitCache
+from indextables.splits.read.column_arrays import ColumnArray, build_array, is_countable
 from indextables.splits.read.directory import IndexDirectory, MaskedIndex, RowMask, StoredSegment
 from indextables.splits.read.page_rows import PageRows, RowBounds
 from indextables.splits.read.searchable import FEW_ROWS, rows_at
@@ -544,6 +545,42 @@ class SplitReader:
                     pages.put((content, group, name), column, column.nbytes)
         return [pa.table([held[g, n] for n in names], names=list(names)) for g in groups]
 
+    def column_array(self, name: str, rows: Rows | None) -> ColumnArray | None:
+        """Return a column of rows (None: all) as an array that is kept in memory. None if it was
+        not requested before, is not a column for counting, or would have to be fetched.
+        """
+        pages, key = self._cache.pages, (self._content, name, "array")
+        known = pages.get(key)
+        if known is None:
+            known = self._build_array(name)
+            if known is None:
+                return None
+            pages.put(key, known, known.nbytes)
+        return known.take(rows)
+
+    def _build_array(self, name: str) -> ColumnArray | None:
+        pages, asked = self._cache.pages, (self._content, name, "asked for an array")
+        groups = range(self._tail.metadata.num_row_groups)
+        field = self._tail.schema.field(name)
+        if not is_countable(field.type) or self.num_rows * _ARRAY_ITEM > pages.max_bytes // 4:
+            return None
+        answer = pages.get(asked)
+        if answer is None:
+            pages.put(asked, _FIRST_REQUEST, _ARRAY_ITEM)
+        if answer != _FIRST_REQUEST:
+            return None
+        columns = {group: pages.get((self._content, group, name)) for group in groups}
+        missing = [group for group, column in columns.items() if column is None]
+        if missing and self._source.remote:
+            return None
+        with NoDamagedCopy(self._source):
+            tables = read_each_group(self._source, self._tail, missing, [name])
+            columns.update((g, t.column(name)) for g, t in zip(missing, tables, strict=True))
+        built = build_array(columns[group] for group in groups)
+        if built is None:
+            pages.put(asked, _NO_ARRAY, _ARRAY_ITEM)
+        return built
+
     def decides(self, bound: Predicate) -> bool:  # noqa: ARG002
         """Return False: bounds of many rows only show what is possible."""
         return False
@@ -637,6 +674,11 @@ class SplitReader:
         place = np.searchsorted(starts[groups], numbers, side="right") - 1
         found: Rows = offsets[place] + numbers - starts[groups][place]
         return found
+
+
+_ARRAY_ITEM = 8
+"""Bytes of one number of a column array at most."""
+_FIRST_REQUEST, _NO_ARRAY = "first request", "no array"
 
 
 def open_term_count(reader: SplitReader, field: str, text: str) -> int | None:

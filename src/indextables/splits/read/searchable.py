@@ -22,6 +22,7 @@ from indextables.model.predicate import Predicate
 from indextables.splits.format.source import ReadStats
 from indextables.splits.index.mapping import DocMapping
 from indextables.splits.index.values import IncompleteValues
+from indextables.splits.read.column_arrays import ColumnArray
 
 Rows = npt.NDArray[np.int64]
 """Row numbers of one split, ascending."""
@@ -132,6 +133,9 @@ class Searchable(Protocol):
 
     def group_bounds(self, column: str) -> tuple[Rows, ColumnRange] | None:
         """Return the first row of every row group and the bounds of a column in each, or None."""
+
+    def column_array(self, column: str, rows: Rows | None) -> ColumnArray | None:
+        """Return a column of some rows (None: all) as numbers, if the process keeps it as such."""
 
     def open_index(
         self, fields: Iterable[str], *, positions: bool = False, norms: bool = False

@@ -29,6 +29,7 @@ from indextables.splits.index.table_schema import TableSchema
 from indextables.splits.index.values import IncompleteValues, keep_living
 from indextables.splits.read.bundle_files import WHOLE_BYTES, is_bundle, whole_if_small
 from indextables.splits.read.cache import SplitCache
+from indextables.splits.read.column_arrays import ColumnArray
 from indextables.splits.read.directory import RowMask
 from indextables.splits.read.foreign import ForeignReader
 from indextables.splits.read.reader import SMALL_BYTES, SmallSource, SplitReader, open_term_count
@@ -271,6 +272,15 @@ class TableSplit:
             return groups
         starts, bounds = groups
         return np.searchsorted(self.mask.living, starts).astype(np.int64), bounds
+
+    def column_array(self, column: str, rows: Rows | None) -> ColumnArray | None:
+        """Return a column that is stored with the table's type as an array, or None."""
+        stored = column in self._present and self._is_as_stored(column)
+        if not stored or isinstance(self.reader, ForeignReader):
+            return None
+        if self.mask is not None:
+            rows = self.mask.living if rows is None else self.mask.living[rows]
+        return self.reader.column_array(column, rows)
 
     def stored_type(self, column: str) -> pa.DataType | None:
         """Return the type of a column in the file, or None if it is missing."""
