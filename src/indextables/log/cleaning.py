@@ -21,6 +21,7 @@ from indextables.errors import (
     BadFileError,
     IndexTablesError,
     NotFoundError,
+    RefusedError,
     StorageError,
     UnsupportedError,
 )
@@ -58,6 +59,19 @@ class CleaningReport(Struct, frozen=True):
     dry_run: bool = False
     damaged: tuple[int, ...] = ()
     """Versions whose checkpoint cannot serve as cover; `failures` has the reasons."""
+    stopped: str | None = None
+    """Why the cleaner stopped before the end, if it did."""
+
+    def check_finished(self, url: str) -> None:
+        """Raise RefusedError if the cleaner stopped before the end."""
+        if self.stopped is None:
+            return
+        raise RefusedError(
+            f"Cleaning the log of {url} stopped after {len(self.deleted)} of "
+            f"{len(self.expired)} files: {self.stopped}.",
+            hint="Nothing that the table needs was deleted. Run it again.",
+            path=url,
+        )
 
     def deleted_of(self, kind: str) -> int:
         """Return how many files of a kind were deleted."""
@@ -220,18 +234,13 @@ class Cleaner(Struct, frozen=True):
     ) -> CleaningReport:
         deleted: list[ExpiredFile] = []
         failures: list[str] = []
+        stopped: str | None = None
         for at in range(0, len(expiry.expired), _BATCH):
             batch = expiry.expired[at : at + _BATCH]
             try:
-                if not self._still_covered(expiry):
-                    failures.append(
-                        f"the checkpoint of version {expiry.anchor} has gone, or another table was created in its place"
-                    )
-                    break
-                if not self.tagged() <= expiry.tagged:
-                    failures.append(
-                        "a version was tagged during the cleaning; the next cleaning continues"
-                    )
+                stopped = self._reason_to_stop(expiry)
+                if stopped is not None:
+                    failures.append(stopped)
                     break
                 self._delete(batch, expiry)
                 deleted += batch
@@ -245,7 +254,17 @@ class Cleaner(Struct, frozen=True):
                 logger.warning("cleaning the log of %s: %s", self.store.url, failure.message)
                 failures.append(failure.message)
         self._remove_empty_state_folders(expiry)
-        return CleaningReport(expiry.expired, tuple(deleted), tuple(failures))
+        return CleaningReport(expiry.expired, tuple(deleted), tuple(failures), stopped=stopped)
+
+    def _reason_to_stop(self, expiry: Expiry) -> str | None:
+        """Return why the next batch must not be deleted, or None if it may be."""
+        if self.store.head(log_files.DROPPED) is not None:
+            return "the table is being dropped"
+        if not self._still_covered(expiry):
+            return f"the checkpoint of version {expiry.anchor} has gone, or another table was created in its place"
+        if not self.tagged() <= expiry.tagged:
+            return "a version was tagged during the cleaning; the next cleaning continues"
+        return None
 
     def _remove_empty_state_folders(self, expiry: Expiry) -> None:
         """Remove the folders of deleted states: a local disk keeps empty folders."""
@@ -280,8 +299,6 @@ class Cleaner(Struct, frozen=True):
         """Return whether the checkpoint that replaces deleted files, and its version, are still the
         files that were read (C11).
         """
-        if self.store.head(log_files.DROPPED) is not None:
-            return False
         found = [(self.store.head(file.path), _info(file)) for file in expiry.cover]
         return bool(found) and all(
             info is not None and is_same_object(info, listed) for info, listed in found

@@ -8,13 +8,13 @@ files.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import ClassVar
 
 import msgspec
 
-from indextables.errors import CorruptTableError, RefusedError, TableNotFoundError
+from indextables.errors import ConflictError, CorruptTableError, RefusedError, TableNotFoundError
 from indextables.handle import open_log
 from indextables.log import log_files
 from indextables.log.log_files import listing_of
@@ -26,7 +26,7 @@ from indextables.model.report import Progress, Report, pluralize, silent, was
 from indextables.operations.jobs import DRY_RUN, JOBS, SUCCESS
 from indextables.operations.purge import own_files
 from indextables.storage.local import remove_empty_folders
-from indextables.storage.store import ObjectInfo
+from indextables.storage.store import ObjectInfo, Store, is_same_object
 
 _BATCH = 1_000
 _ROUNDS = 10
@@ -52,7 +52,9 @@ class DropTablePlan(Report, frozen=True):
     table_path: str
     files: tuple[ObjectInfo, ...]
     files_kept: int
-    hidden: ClassVar[tuple[str, ...]] = ("files",)
+    newest: ObjectInfo | None = None
+    """The file of the newest version; None if the table is being dropped already."""
+    hidden: ClassVar[tuple[str, ...]] = ("files", "newest")
 
     def report(self, status: str, files: Sequence[ObjectInfo]) -> DropTableReport:
         """Return the counts."""
@@ -94,7 +96,10 @@ def plan(log: TransactionLog) -> DropTablePlan:
     if not listing.is_dropped:
         with suppress(CorruptTableError):  # a damaged table can be dropped
             check_writable(log.fresh().header.protocol, path=log.store.url)
-    return DropTablePlan(log.store.url, tuple(own), len(listed) - len(own))
+    newest = None
+    if listing.versions and not listing.is_dropped:
+        newest = listing.versions[max(listing.versions)]
+    return DropTablePlan(log.store.url, tuple(own), len(listed) - len(own), newest)
 
 
 def run(
@@ -107,6 +112,7 @@ def run(
     JOBS.settle(store.url)
     if log.background is not None:
         log.background.settle(store.url)
+    _check_unchanged(planned, store, store.list(log_files.LOG))
     store.put(log_files.DROPPED, msgspec.json.encode({"droppedAt": log.now_ms()}))
     deleted: dict[str, ObjectInfo] = {}
     for _ in range(_ROUNDS):
@@ -117,8 +123,15 @@ def run(
         ]
         if not left:
             break
+        if not deleted:
+            try:
+                _check_unchanged(planned, store, left)
+            except ConflictError:
+                store.delete([log_files.DROPPED])
+                raise
         for at in range(0, len(left), _BATCH):
-            store.delete([info.path for info in left[at : at + _BATCH]])
+            _check_marker(store)
+            store.delete(left[at : at + _BATCH])
             deleted |= {info.path: info for info in left[at : at + _BATCH]}
             progress(len(deleted), max(len(planned.files), len(deleted)), "files")
     else:
@@ -134,6 +147,39 @@ def run(
     log.invalidate_cache()
     METRICS.count("tables_dropped_total", store.url)
     return planned.report(SUCCESS, [*deleted.values()])
+
+
+def _check_unchanged(planned: DropTablePlan, store: Store, listed: Iterable[ObjectInfo]) -> None:
+    """Raise ConflictError if the log that is there now does not continue the planned one: a process
+    that slept must not delete a table that was created in place of the planned one.
+    """
+    versions = {info.path: info for info in listed if log_files.version_of(info.path) is not None}
+    newest = planned.newest
+    if newest is None or not versions:
+        return
+    found = versions.get(newest.path)
+    if found is None or not is_same_object(found, newest):
+        raise ConflictError(
+            f"The table at {store.url} changed while it was being dropped: another one may have "
+            "been created in its place. Nothing was deleted.",
+            hint="Drop it again if the table that is there now is to be removed.",
+            path=store.url,
+            retry_helps=False,
+        )
+
+
+def _check_marker(store: Store) -> None:
+    """Raise ConflictError if the marker of the drop is gone: the folder was removed, and what is
+    there now is not the dropped table.
+    """
+    if store.head(log_files.DROPPED) is None:
+        raise ConflictError(
+            f"The folder of {store.url} was removed while the table was being dropped: another "
+            "table may have been created in its place. Nothing of it was deleted.",
+            hint="Drop it again if the table that is there now is to be removed.",
+            path=store.url,
+            retry_helps=False,
+        )
 
 
 def _is_of_the_table(path: str) -> bool:

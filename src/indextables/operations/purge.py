@@ -603,6 +603,7 @@ def run(
         )
 
     cleaned = _again_if_it_fails(clean, retries)
+    cleaned.check_finished(log.store.url)
     deleted += [PurgeFile(file.path, file.kind, file.size, file.reason) for file in cleaned.deleted]
     METRICS.count("splits_purged_total", log.store.url, by=len(deleted) - len(cleaned.deleted))
     logger.info(

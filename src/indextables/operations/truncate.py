@@ -102,6 +102,7 @@ def run(
         on_batch=lambda count: progress(count, len(planned.files), "files"),
     )
     log.reload()
+    done.check_finished(log.store.url)
     return _report(planned, done.deleted, status=SUCCESS)
 
 

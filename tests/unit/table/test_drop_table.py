@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -24,15 +24,16 @@ from indextables.handle import TableHandle, log_settings
 from indextables.log.cache import PROCESS_CACHE, LogCache
 from indextables.log.checkpoint.checkpointer import CHECKPOINTS
 from indextables.log.context import LogContext
-from indextables.log.log_files import DROPPED, version_path
+from indextables.log.log_files import CLOCK, DROPPED, version_path
 from indextables.log.transaction_log import TransactionLog
 from indextables.operations import drop_table
 from indextables.storage.local import LocalStore
 from indextables.storage.spec import StoreSpec, open_store, open_table_store
-from indextables.storage.store import PutOutcome
+from indextables.storage.store import ObjectInfo, PutOutcome
 from tests.support.faulty_store import Fault, FaultyStore, StoreWrapper
 from tests.support.places import StorePlace
 from tests.support.rows import ROWS, TEXT, ids, rows, table_of
+from tests.support.stores import contents
 
 
 def test_nothing_is_left_and_the_folder_can_be_used_again(tmp_path: Path) -> None:
@@ -195,6 +196,77 @@ def test_a_drop_waits_for_the_checkpoint_of_its_own_process(
     gate.set()
     dropping.join(60)
     assert seen == [True]
+    assert not root.exists()
+
+
+@pytest.mark.parametrize("appends", [2, 8])
+@pytest.mark.parametrize("call", ["before the marker", "after the marker", "a deletion"])
+def test_a_drop_that_slept_leaves_the_table_that_was_created_again(
+    tmp_path: Path, call: str, appends: int
+) -> None:
+    root = tmp_path / "t"
+    table = table_of(root, appends=4)
+
+    class Sleeping(StoreWrapper):
+        """A store whose process stops while it writes the marker, or while it deletes."""
+
+        def put(self, path: str, data: bytes) -> None:
+            if call == "before the marker":
+                create_again()
+            self.inner.put(path, data)
+            if call == "after the marker":
+                create_again()
+
+        def delete(self, paths: Iterable[str | ObjectInfo]) -> None:
+            first, *others = paths
+            self.inner.delete([first])
+            if call == "a deletion" and others:
+                create_again()
+            self.inner.delete(others)
+
+    def create_again() -> None:
+        shutil.rmtree(root)
+        table_of(root, appends=appends)
+
+    store = Sleeping(open_table_store(StoreSpec.from_url(str(root))))
+    log = TransactionLog(LogContext(store, log_settings(table.settings), cache=LogCache(1 << 26)))
+    with pytest.raises(ConflictError, match="may have been created in its place"):
+        drop_table.run(drop_table.plan(log), log)
+    PROCESS_CACHE.invalidate()
+    again = Table.open(str(root))
+    assert len(ids(again)) == appends * 10
+    again.append(rows([1000]))
+    assert again.verify(full=True).healthy
+
+
+@pytest.mark.parametrize("verb", ["truncate", "purge"])
+def test_a_cleaner_that_slept_while_a_drop_began_deletes_nothing(tmp_path: Path, verb: str) -> None:
+    """What the marker of a drop announces is deleted by the drop alone."""
+    root, options = tmp_path / "t", {"purge.retentionCheckEnabled": False}
+    table = table_of(root, appends=9, options={"checkpoint.enabled": False})
+    table.checkpoint()
+    expected: set[str] = set()
+
+    class Sleeping(StoreWrapper):
+        """A store whose process stops right after it has asked for the store's time."""
+
+        def put(self, path: str, data: bytes) -> None:
+            self.inner.put(path, data)
+            if path == CLOCK:
+                expected.clear()
+                expected.update(path for path in contents(root) if "_transaction_log" in path)
+                self.inner.put(DROPPED, b"{}")
+
+    store = Sleeping(open_table_store(StoreSpec.from_url(str(root))))
+    log = TransactionLog(LogContext(store, log_settings(table.settings), cache=LogCache(1 << 26)))
+    slow = Table(TableHandle(log, log.newest(), options))
+    with pytest.raises(IndexTablesError, match="is being dropped"):
+        if verb == "truncate":
+            slow.truncate_time_travel()
+        else:
+            slow.purge(older_than_hours=0, log_retention_hours=0)
+    assert expected and expected <= contents(root).keys()
+    Table.drop(str(root))
     assert not root.exists()
 
 
