@@ -51,7 +51,7 @@ def test_three_writers() -> None:
 
 def two_writers_and_a_cleaner(*, faults: int) -> None:
     actors = {"a": writer("a", attempts=3), "b": writer("b", attempts=3), "cleaner": cleaner}
-    found = explore(actors, check, start=grown_table(), faults=faults)
+    found = explore(actors, check, start=grown_table(), faults=faults, max_states=1_000_000)
     print(f"{found.states:,} states, {found.ends:,} ends")
     assert found.complete
     assert found.ends > 5
@@ -92,8 +92,9 @@ def test_without_a_strict_reader_r2_a_commit_is_lost(monkeypatch: pytest.MonkeyP
     assert found.violations
 
 
+@pytest.mark.parametrize("is_cleaned", [False, True], ids=["", "with a cleaner"])
 def test_without_reading_back_r1_a_writer_is_told_the_wrong_thing(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, *, is_cleaned: bool
 ) -> None:
     def trusting(self: Committer, candidate: Any) -> _Put:
         return _Put(
@@ -102,7 +103,10 @@ def test_without_reading_back_r1_a_writer_is_told_the_wrong_thing(
 
     monkeypatch.setattr(Committer, "_put", trusting)
     monkeypatch.setattr(Committer, "_find_landed_version", lambda *args: None)
-    found = explore(
-        {"a": writer("a"), "b": writer("b")}, check, start=new_table(), faults=1, stop_at_first=True
-    )
+    actors: dict[str, Any] = {"a": writer("a", attempts=3), "b": writer("b", attempts=3)}
+    start = new_table()
+    if is_cleaned:
+        actors["cleaner"], start = cleaner, grown_table()
+    found = explore(actors, check, start=start, faults=1, max_states=1_000_000, stop_at_first=True)
     assert found.violations
+    assert found.violations[0].why.startswith(("LOST", "GHOST", "TWICE"))

@@ -299,6 +299,13 @@ BUGS: dict[str, Bug] = {
         "False",
         CONFLICT_TESTS,
     ),
+    "K13": Bug(
+        "conflict rules",
+        f"{CONFLICTS}:_arrivals",
+        "theirs.info.operation == Operation.RESTORE",
+        "False",
+        CONFLICT_TESTS,
+    ),
     # Caches.
     "I1": Bug(
         "cache invalidation",
@@ -312,6 +319,13 @@ BUGS: dict[str, Bug] = {
         "indextables.log.own_commits:table_key",
         "os.path.realpath(local_path)",
         "str(local_path)",
+        (f"{LOG}/test_own_commits.py",),
+    ),
+    "I3": Bug(
+        "cache invalidation",
+        "indextables.log.own_commits:_append_byte",
+        'file.write(b".")',
+        'file.write(b"")',
         (f"{LOG}/test_own_commits.py",),
     ),
     # Identity.
@@ -350,6 +364,13 @@ BUGS: dict[str, Bug] = {
         "all((info is not None and is_same_object(info, listed) for info, listed in found))",
         "True",
         (f"{TABLE}/test_removed_tables.py", f"{LOG}/test_cleaning.py"),
+    ),
+    "D3": Bug(
+        "cover proofs",
+        "indextables.log.cleaning:Cleaner._reason_to_stop",
+        "self.store.head(log_files.DROPPED) is not None",
+        "False",
+        (f"{TABLE}/test_drop_table.py",),
     ),
     "D4": Bug(
         "ordering of deletes",

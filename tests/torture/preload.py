@@ -13,9 +13,9 @@ from tests.torture import actors
 
 __all__ = ["actors"]
 
-for _room in ("table", "upkeep", "write", "scan", "log", "splits", "wire", "storage"):
+for _package in ("table", "operations", "query", "log", "splits", "wire", "storage"):
     for _found in pkgutil.walk_packages(
-        [f"{indextables.__path__[0]}/{_room}"], f"indextables.{_room}."
+        [f"{indextables.__path__[0]}/{_package}"], f"indextables.{_package}."
     ):
         importlib.import_module(_found.name)
 for _name in (

@@ -153,18 +153,35 @@ OTHER_PROCESS = """
 import sys
 from indextables import Table
 from tests.support.tables import append
-append(Table.open(sys.argv[1]), "b")
+path, options = sys.argv[1], {"transaction.cache.expirationSeconds": 300}
+print(Table.open(path, options=options).version, flush=True)
+sys.stdin.readline()
+print(Table.open(path, options=options).version, flush=True)
+append(Table.open(path, options=options), "of the other process")
 """
 
 
 def test_processes_of_one_spark_application_see_each_others_commits(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Both have read the table before the other one commits."""
     folder = tmp_path / "blockmgr-1"
     folder.mkdir()
     monkeypatch.setattr("indextables.config.registry._shared_folder", str(folder))
     append(Table.create(path, schema=SCHEMA, options=CACHED), "a")
-    assert Table.open(path, options=CACHED).version == 1
     environment = {**os.environ, "SPARK_LOCAL_DIRS": str(folder), "PYTHONPATH": str(Path.cwd())}
-    subprocess.run([sys.executable, "-c", OTHER_PROCESS, path], check=True, env=environment)
-    assert live(Table.open(path, options=CACHED)) == {"a", "b"}
+    with subprocess.Popen(
+        [sys.executable, "-c", OTHER_PROCESS, path],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as other:
+        assert other.stdin is not None and other.stdout is not None
+        assert other.stdout.readline() == "1\n"
+        append(Table.open(path, options=CACHED), "b")
+        assert Table.open(path, options=CACHED).version == 2
+        print(file=other.stdin, flush=True)
+        assert other.stdout.readline() == "2\n"
+        assert other.wait(60) == 0
+    assert live(Table.open(path, options=CACHED)) == {"a", "b", "of the other process"}

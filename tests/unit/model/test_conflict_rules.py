@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
 from indextables import Table
 from indextables.model.actions import AddAction, CommitInfo, LogAction, MetadataAction, RemoveAction
 from indextables.model.conflicts import Intent, Operation, descends, find_conflict, find_difference
+from indextables.model.predicate import bind, parse
 from indextables.model.snapshot import CommittedVersion, Snapshot
 from indextables.storage.local import LocalStore
 from tests.support.tables import append, create_on, split
@@ -19,6 +21,8 @@ READ = MetadataAction(
 )
 GONE = RemoveAction(path="a.split")
 NEW = AddAction(path="b.split", size=1)
+MERGED = AddAction(path="b.split", size=1, data_change=False)
+INSERTS = Intent("upsert", keys=bind(parse("id = 7"), pa.schema([("id", pa.int64())])))
 
 
 def by(operation: Operation, *actions: LogAction) -> list[CommittedVersion]:
@@ -53,6 +57,9 @@ def by(operation: Operation, *actions: LogAction) -> list[CommittedVersion]:
             by(Operation.METADATA, replace(READ, description="x")),
             "metadata was changed too",
         ),
+        (INSERTS, by(Operation.APPEND, NEW), "the same keys"),
+        (INSERTS, by(Operation.MERGE, GONE, MERGED), None),
+        (INSERTS, by(Operation.RESTORE, MERGED), "the same keys"),
     ],
 )
 def test_what_a_version_of_another_writer_means(
