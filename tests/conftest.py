@@ -4,6 +4,7 @@ folder per test.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from indextables.log.checkpoint.checkpointer import CHECKPOINTS
+from tests.support import interruption
 from tests.support.fault_server import FaultServer
 from tests.support.places import StorePlace
 from tests.support.quick_jvm import QUICK_JVM
@@ -67,7 +69,13 @@ def azure() -> Iterator[StorePlace]:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark_interruption(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder through which a test interrupts the processes of the session."""
+    return tmp_path_factory.mktemp("interruption")
+
+
+@pytest.fixture(scope="session")
+def spark(spark_interruption: Path) -> Iterator[SparkSession]:
     """A small session with the extension installed: the one of all tests, which share a process for
     it.
     """
@@ -76,6 +84,9 @@ def spark() -> Iterator[SparkSession]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in QUICK_JVM.items():
             patch.setenv(name, value)
+        patch.setenv(interruption.FOLDER, str(spark_interruption))
+        paths = [str(interruption.WORKERS), str(Path(__file__).parents[1])]
+        patch.setenv("PYTHONPATH", os.pathsep.join([*paths, os.environ.get("PYTHONPATH", "")]))
         session = its.session("tests", master="local[2]", conf=SPARK_SETTINGS)
     yield session
     session.stop()

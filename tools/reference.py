@@ -46,13 +46,20 @@ from indextables.spark.source.options import OWN
 from indextables.table.administration import DowngradeReport
 from indextables.table.frames import ParquetView
 from indextables.web.report import report_html, write_report
-from tests.api.verbs import CHANGES, READS
+from tests.api import spark_verbs
+from tests.api.spark_verbs import SparkChange
+from tests.api.verbs import CHANGES, READS, Change
 from tests.conformance.promises import promises
 from tools.command_line import command_line, exit_codes
 
 DOCS = Path(__file__).parents[1] / "docs"
 MARK = re.compile(r"^<!-- generated: ([a-z-]+) -->$", re.M)
 _PART = re.compile(r"^<!-- generated: ([a-z-]+) -->\n(?:(?s:.*?)^<!-- end of \1 -->\n)?", re.M)
+SPARK_CHANGES = {"Spark function": spark_verbs.FUNCTIONS, "Spark command": spark_verbs.COMMANDS}
+SPARK_READS = {
+    "Spark function": {f"its.{name}" for name in spark_verbs.FUNCTIONS_THAT_READ},
+    "Spark command": spark_verbs.OTHER_COMMANDS,
+}
 REPORTS: tuple[type[Report], ...] = (
     MergeReport,
     ReindexReport,
@@ -332,21 +339,42 @@ def verbs() -> str:
     rows = []
     for way, changes in CHANGES.items():
         for change in changes:
-            protocol = "refuses a table that exists" if change.creates else "checked"
             identity = "refused" if change.is_held else "opened by its path"
-            again = (
-                "the next call ends it"
-                if change.drops
-                else "runs again"
-                if change.is_repeatable
-                else "runs again if it had not taken effect"
-            )
-            rows.append([f"`{change.name}`", way, protocol, identity, again])
+            rows.append([f"`{change.name}`", way, *_checks(change, identity)])
+    for spark_way, spark_changes in SPARK_CHANGES.items():
+        for spark_change in spark_changes:
+            identity = "there is none" if spark_change.creates else "refused"
+            shown = f"`{spark_change.name}`"
+            if spark_change.statement:
+                shown += f": {_beginning(spark_change.statement)}"
+            rows.append([shown, spark_way, *_checks(spark_change, identity)])
+    classified = {**READS, **SPARK_READS}
     reads = [
         f"**{way}**: {', '.join(f'`{name}`' for name in sorted(names))}."
-        for way, names in READS.items()
+        for way, names in classified.items()
     ]
-    return _table(head, rows) + "\nThese change no table.\n\n" + "\n\n".join(reads) + "\n"
+    refused = ", ".join(f"`{name}`" for name in sorted(spark_verbs.REFUSED))
+    return (
+        _table(head, rows)
+        + "\nThese change no table.\n\n"
+        + "\n\n".join(reads)
+        + f"\n\nThese commands of Spark are refused, and change nothing: {refused}.\n"
+    )
+
+
+def _checks(change: Change | SparkChange, identity: str) -> list[str]:
+    """The three columns of what is checked of a verb."""
+    protocol = "refuses a table that exists" if change.creates else "checked"
+    again = "runs again" if change.is_repeatable else "runs again if it had not taken effect"
+    if change.drops:
+        again = "the next call ends it"
+    return [protocol, identity, again]
+
+
+def _beginning(statement: str) -> str:
+    """The words of a statement that name the command."""
+    words = re.findall(r"\b[A-Z]{2,}\b", statement.partition("(")[0].partition(" SELECT")[0])
+    return " ".join(words)
 
 
 def _tests(names: str) -> str:

@@ -29,6 +29,7 @@ from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import AddAction
 from indextables.model.column_names import column_names
 from indextables.model.conflicts import Operation
+from indextables.model.protocol import check_writable
 from indextables.model.schema import check_partition_columns, schema_from_json
 from indextables.model.snapshot import Header
 from indextables.operations import row_write, table_write
@@ -153,6 +154,7 @@ def plan_definition(
             hint="Replace it, or choose another name.",
             path=log.store.url,
         )
+    check_writable(header.protocol, path=log.store.url)
     assert header.metadata is not None
     metadata = replace(metadata, id=header.metadata.id, created_time=header.metadata.created_time)
     return replace(

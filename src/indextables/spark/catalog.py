@@ -291,6 +291,13 @@ def _alter_properties(table: Table, changes: list[Document]) -> None:
             hint="Copy it, and give the copy a name: CREATE TABLE t2 USING indextables LOCATION '...'.",
             path=table.path,
         )
+    if given.get("collation", "UTF8_BINARY").upper() != "UTF8_BINARY":
+        raise UnsupportedError(
+            f"The columns of {table.path} have no collation (got {given['collation']}): texts are "
+            "compared by their bytes.",
+            hint="Compare with a function: SELECT ... WHERE lower(name) = 'x'.",
+            path=table.path,
+        )
     description = given.pop("comment", "" if "comment" in gone else None)
     settings, words = table_properties(given, table.schema.names)
     set_properties(

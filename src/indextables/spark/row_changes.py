@@ -85,6 +85,7 @@ class MergeTarget:
         """
         table = Table.open(path, options=options)
         table.handle.check_has_rows()
+        table.handle.check_writable()
         if has_jvm(spark):
             reason = why_not_native(spark, table)
         else:
