@@ -110,6 +110,10 @@ FAMILIES = {
             "Bytes read from and written to a store.",
             ("table", "store", "verb"),
         ),
+        Family("ingest_rows_total", "Rows that were committed for requests over HTTP."),
+        Family("ingest_refused_rows_total", "Documents of such requests that were refused."),
+        Family("ingest_commit_seconds", "Time to write a batch of requests.", timer=True),
+        Family("ingest_busy_total", "Requests that were answered with status 429.", ()),
         Family(
             "log_cache_hits_total",
             "Log files and snapshots found in memory, by kind.",

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from indextables.config import companion, indexing, log, spark, splits, storage, upkeep
+from indextables.config import companion, indexing, ingest, log, spark, splits, storage, upkeep
 from indextables.config.registry import (
     PREFIX,
     Registry,
@@ -64,6 +64,7 @@ GROUPS: tuple[type, ...] = (
     upkeep.MergeOnWriteSettings,
     upkeep.PurgeOnWriteSettings,
     companion.CompanionSettings,
+    ingest.IngestSettings,
 )
 STORE_GROUPS = (
     storage.AwsSettings,

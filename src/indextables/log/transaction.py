@@ -106,8 +106,12 @@ class Changes(Struct, frozen=True):
     """
     protocol: ProtocolAction | None = None
     txn: tuple[str, int] | None = None
-    mark: tuple[str, int] | None = None
-    """An additional entry next to `txn`, with a name of its own."""
+    shared: Sequence[tuple[str, int]] = ()
+    """Exactly-once writes of several clients in this version. If one of them is recorded already,
+    nothing is committed.
+    """
+    marks: Sequence[tuple[str, int]] = ()
+    """Additional entries next to `txn` and `shared`, with names of their own."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, Any] = field(default_factory=dict)
     user_metadata: str | None = None
@@ -119,17 +123,14 @@ class Changes(Struct, frozen=True):
         """Return the actions of this transaction on a snapshot."""
         if self.is_recorded(snapshot):
             return Plan((), CommitInfo())
-        txn = transaction_id(self.txn)
         removed, masked = self._removals(snapshot), self._mask_splits(snapshot)
         adds = [*self.adds, *(new for _, new in masked if new is not None)]
         protocol = self._protocol(snapshot, adds)
         actions: list[LogAction] = [a for a in (protocol, self.metadata) if a is not None]
-        if txn is not None:
-            recorded = [txn] if self.mark is None else [txn, self.mark]
-            actions += [
-                TxnAction(app_id=app_id, version=version, last_updated=now_ms)
-                for app_id, version in recorded
-            ]
+        actions += [
+            TxnAction(app_id=app_id, version=version, last_updated=now_ms)
+            for app_id, version in (*self._exactly_once(), *self.marks)
+        ]
         actions += [self._remove(file, now_ms) for file in (*removed, *(old for old, _ in masked))]
         actions += adds
         actions += self._skips(snapshot, now_ms)
@@ -156,14 +157,19 @@ class Changes(Struct, frozen=True):
 
     def is_recorded(self, snapshot: Snapshot) -> bool:
         """Return whether a version up to a snapshot already contains this transaction, by its
-        `txn`.
+        `txn`, or one of the writes that it shares.
         """
+        recorded = snapshot.header.txns
+        return any(
+            app_id in recorded and recorded[app_id].version >= version
+            for app_id, version in self._exactly_once()
+        )
+
+    def _exactly_once(self) -> list[tuple[str, int]]:
         txn = transaction_id(self.txn)
         if txn is None:
-            newest = None
-        else:
-            newest = snapshot.header.txns.get(txn[0])
-        return txn is not None and newest is not None and newest.version >= txn[1]
+            return list(self.shared)
+        return [txn, *self.shared]
 
     def _removals(self, snapshot: Snapshot) -> list[AddAction]:
         if self.selected is None:

@@ -294,7 +294,8 @@ class RowWrite(Struct, frozen=True):
             metadata=self.new_metadata,
             parameters={**condition, **(parameters or {})},
             txn=request.txn,
-            mark=request.mark,
+            shared=request.shared,
+            marks=request.marks,
             user_metadata=request.user_metadata,
             engine_info=ENGINE_INFO,
         )

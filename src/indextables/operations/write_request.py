@@ -24,5 +24,9 @@ class WriteRequest(Struct, frozen=True, kw_only=True):
     """Whether the table may exist; if not, these must be the first rows of a new table."""
     user_metadata: str | None = None
     txn: tuple[str, int] | None = None
-    mark: tuple[str, int] | None = None
-    """Recorded by the table next to `txn`, under a name of its own."""
+    shared: tuple[tuple[str, int], ...] = ()
+    """Exactly-once writes of several clients that are in the rows. If one of them is recorded
+    already, nothing is written.
+    """
+    marks: tuple[tuple[str, int], ...] = ()
+    """Recorded by the table next to `txn` and `shared`, under names of their own."""

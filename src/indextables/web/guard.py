@@ -34,14 +34,22 @@ class Guard:
     from the path.
 
     With `headers`, the secret may be in the header `Authorization` instead, and POST is allowed.
-    Without `names`, any host name is accepted, for servers that other machines use.
+    Without `names`, any host name is accepted, for servers that other machines use. `write` is an
+    application with a secret of its own, which opens nothing else.
     """
 
     def __init__(
-        self, app: ASGIApp, token: str, *, names: frozenset[str], headers: bool = False
+        self,
+        app: ASGIApp,
+        token: str,
+        *,
+        names: frozenset[str],
+        headers: bool = False,
+        write: tuple[ASGIApp, str] | None = None,
     ) -> None:
         self._app = app
         self._token = token.encode()
+        self._write = write
         self._names = names
         self._methods = ("GET", "HEAD", "POST") if headers else ("GET", "HEAD")
         self._headers = headers
@@ -58,19 +66,23 @@ class Guard:
         else:
             name = host
         secret, slash, rest = scope["path"].removeprefix("/").partition("/")
-        known = secrets.compare_digest(
-            secret.encode("utf-8", "surrogateescape"), self._token
-        ) and bool(slash)
-        by_header = (
-            self._headers
-            and not known
-            and self._is_authorized(Headers(scope=scope).get("authorization", ""))
-        )
+        in_path = secret.encode("utf-8", "surrogateescape")
+        header = Headers(scope=scope).get("authorization", "")
+        known = secrets.compare_digest(in_path, self._token) and bool(slash)
+        by_header = self._headers and not known and _is_authorized(header, self._token)
         if self._names and name not in self._names:
             await self._refuse(403, f"The host {show_value(name)} is not this machine.")(
                 scope, receive, send
             )
             return
+        if self._write is not None and not (known or by_header):
+            app, token = self._write[0], self._write[1].encode()
+            in_path_too = secrets.compare_digest(in_path, token) and bool(slash)
+            if in_path_too or _is_authorized(header, token):
+                path = f"/{rest}" if in_path_too else scope["path"]
+                inner = {**scope, "path": path, "raw_path": None, "root_path": ""}
+                await app(inner, receive, _with_headers(send))
+                return
         if not (known or by_header):
             await self._refuse(401 if self._headers else 403, "The token is missing or wrong.")(
                 scope, receive, send
@@ -115,20 +127,22 @@ class Guard:
             {"error": {"root_cause": [error], **error}, "status": 405}, 405, {**HEADERS, **PRODUCT}
         )
 
-    def _is_authorized(self, header: str) -> bool:
-        """Return whether a header `Authorization` holds the secret as Bearer, ApiKey, or password
-        of Basic.
-        """
-        scheme, _, value = header.partition(" ")
-        given = value.strip().encode("utf-8", "surrogateescape")
-        if scheme.lower() == "basic":
-            try:
-                given = b64decode(given, validate=True).partition(b":")[2]
-            except ValueError:
-                return False
-        elif scheme.lower() not in ("bearer", "apikey"):
-            return False
-        return secrets.compare_digest(given, self._token)
+
+def _is_authorized(header: str, token: bytes) -> bool:
+    """Return whether a header `Authorization` holds a secret as Bearer, ApiKey, or password of
+    Basic. An ApiKey may also be an id and the secret in base64, as Beats send it.
+    """
+    scheme, _, value = header.partition(" ")
+    scheme, given = scheme.lower(), value.strip().encode("utf-8", "surrogateescape")
+    if scheme in ("bearer", "apikey") and secrets.compare_digest(given, token):
+        return True
+    if scheme not in ("basic", "apikey"):
+        return False
+    try:
+        password = b64decode(given, validate=True).partition(b":")[2]
+    except ValueError:
+        return False
+    return secrets.compare_digest(password, token)
 
 
 def _with_headers(send: Send) -> Send:

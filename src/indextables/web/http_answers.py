@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from indextables.config import VERSION
 from indextables.errors import IndexTablesError, NotFoundError, show_value
 from indextables.web.explorer import status_of
 from indextables.web.layout import frame, problem, summary
@@ -53,6 +54,22 @@ def elastic_error(error: IndexTablesError) -> dict[str, Any]:
         kind = "parsing_exception"
     reason = {"type": kind, "reason": f"{summary(error)} {error.hint}"}
     return {"error": {"root_cause": [reason], **reason}, "status": status_of(error)}
+
+
+def elastic_info() -> dict[str, Any]:
+    """Return what clients of Elasticsearch read first: the version whose dialect is spoken."""
+    return {
+        "name": "indextables",
+        "cluster_name": "indextables",
+        "cluster_uuid": "indextables",
+        "version": {
+            "number": "9.0.0",
+            "build_flavor": "default",
+            "lucene_version": "10.0.0",
+            "indextables": VERSION,
+        },
+        "tagline": "Tables of full-text search indexes",
+    }
 
 
 async def answer_refusal(request: Request, error: Exception) -> Response:

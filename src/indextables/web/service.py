@@ -15,6 +15,8 @@ from typing import Any, NoReturn
 
 import msgspec
 import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -35,17 +37,20 @@ from indextables.web.http_answers import (
     answer_refusal,
     elastic_error,
     elastic_failure,
+    elastic_info,
     fault_page,
     json_answer,
     own_error,
     refusal_page,
 )
+from indextables.web.ingestion import Ingest
 from indextables.web.json_values import plain_json
 from indextables.web.layout import frame, listing
 from indextables.web.query_dsl import options, refuse
 from indextables.web.svg import element, text
 from indextables.web.warehouse import ShownTable, Warehouse
-from indextables.web.workers import open_socket, run_application, run_workers
+from indextables.web.workers import Application, open_socket, run_application, run_workers
+from indextables.web.write_service import WriteService, write_application
 
 _LARGEST = 1 << 20
 _MOST_ROWS = 10_000
@@ -121,7 +126,7 @@ class Service:
             "/api/tables/{table}/history": self._json_route(self._history),
         }
         elastic = {
-            "/": self._elastic(_without_body(lambda _request: _info())),
+            "/": self._elastic(_without_body(lambda _request: elastic_info())),
             "/_cluster/health": self._elastic(
                 _without_body(lambda _request: {"cluster_name": "indextables", "status": "green"})
             ),
@@ -373,21 +378,6 @@ class Service:
         if unknown is not None:
             raise refuse(f"h={unknown}", known=[*rows[0]])
         return [{name: row[name] for name in wanted or row} for row in rows]
-
-
-def _info() -> dict[str, Any]:
-    return {
-        "name": "indextables",
-        "cluster_name": "indextables",
-        "cluster_uuid": "indextables",
-        "version": {
-            "number": "9.0.0",
-            "build_flavor": "default",
-            "lucene_version": "10.0.0",
-            "indextables": VERSION,
-        },
-        "tagline": "Tables of full-text search indexes",
-    }
 
 
 _WRITES = {
@@ -697,10 +687,7 @@ def serve(warehouse: Warehouse, *, port: int, started: Callable[[str], None]) ->
     app = application(Explorer(warehouse, limits), token)
     with open_socket(LOOPBACK, port) as opened:
         started(f"http://{LOOPBACK}:{opened.getsockname()[1]}/{token}/")
-        try:
-            run_application(app, opened)
-        finally:
-            limits.close()
+        run_application(Application(app, limits.close), opened)
 
 
 def serve_searches(
@@ -709,8 +696,9 @@ def serve_searches(
     host: str,
     port: int,
     token: str | None,
-    started: Callable[[str, str], None],
+    started: Callable[[str, str, str | None], None],
     workers: int = 1,
+    writing: Writing | None = None,
 ) -> None:
     """Run the search service until interrupted.
 
@@ -719,35 +707,65 @@ def serve_searches(
         host: The address to listen at.
         port: Where to listen; 0 takes any free port.
         token: The secret of every request; a random one is made if it is missing.
-        started: Receives the address and the token.
+        started: Receives the address, the token and the write token.
         workers: Number of processes that answer requests.
+        writing: How rows are accepted; they are not by default.
     """
     secret = token or secrets.token_urlsafe(_TOKEN_BYTES)
     names = frozenset(_NAMES) if host in _NAMES else frozenset[str]()
-    limits = Limits()
+    if writing is not None:
+        writing = replace(writing, token=writing.token or secrets.token_urlsafe(_TOKEN_BYTES))
+    make_app = partial(_make_service, warehouse, secret, names, writing)
     with open_socket(host, port) as opened:
-        started(f"http://{host}:{opened.getsockname()[1]}", secret)
-        try:
-            if workers > 1:
-                run_workers(partial(_make_service, warehouse, secret, names), opened, workers)
-            else:
-                run_application(
-                    service_application(Service(warehouse, limits), secret, names=names), opened
-                )
-        finally:
-            limits.close()
+        write_token = None if writing is None else writing.token
+        started(f"http://{host}:{opened.getsockname()[1]}", secret, write_token)
+        if workers > 1:
+            run_workers(make_app, opened, workers)
+        else:
+            run_application(make_app(), opened)
 
 
-def _make_service(warehouse: Warehouse, token: str, names: frozenset[str]) -> ASGIApp:
-    """Return the search service of a worker process."""
-    return service_application(Service(warehouse, Limits()), token, names=names)
+class Writing(Struct, frozen=True):
+    """How the service accepts rows."""
+
+    token: str | None
+    """The secret of requests that write; a random one is made if it is missing."""
+    create: bool = False
+    """Whether a table that is missing is created when it is written to."""
 
 
-def service_application(service: Service, token: str, *, names: frozenset[str]) -> ASGIApp:
-    """Return the search service with access control."""
+def _make_service(
+    warehouse: Warehouse, token: str, names: frozenset[str], writing: Writing | None
+) -> Application:
+    """Return the search service of a process."""
+    limits = Limits()
+    if writing is None or writing.token is None:
+        app = service_application(Service(warehouse, limits), token, names=names)
+        return Application(app, limits.close)
+    ingest = Ingest(warehouse, create=writing.create)
+    write = write_application(WriteService(ingest, limits)), writing.token
+    app = service_application(Service(warehouse, limits), token, names=names, write=write)
+
+    def close() -> None:
+        ingest.close()
+        limits.close()
+
+    return Application(app, close)
+
+
+def service_application(
+    service: Service,
+    token: str,
+    *,
+    names: frozenset[str],
+    write: tuple[ASGIApp, str] | None = None,
+) -> ASGIApp:
+    """Return the search service with access control. `write` is the application of the write token
+    and the token.
+    """
     failed = {HTTPException: answer_refusal, Exception: answer_fault}
     app = Starlette(routes=[Mount("/", routes=service.routes())], exception_handlers=failed)
-    return Guard(app, token, names=names, headers=True)
+    return Guard(app, token, names=names, headers=True, write=write)
 
 
 def application(explorer: Explorer, token: str, *, names: frozenset[str] = frozenset()) -> ASGIApp:

@@ -91,6 +91,12 @@ class Warehouse:
         self._opened[name] = table, time.monotonic()
         return table
 
+    def folder(self) -> str | None:
+        """Return the folder of the tables if it is the only path, else None."""
+        if len(self.paths) == 1 and _is_folder_of_tables(self.paths[0]):
+            return self.paths[0].rstrip("/")
+        return None
+
     def check(self) -> None:
         """Open every named table, so that a wrong path fails at once. A folder may be empty."""
         for path in self.paths:

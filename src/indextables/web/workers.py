@@ -34,6 +34,8 @@ MAX_WORKERS = 64
 _STARTUP_SECONDS = 5.0
 """A worker that ends sooner would end again: the service stops instead of starting another one."""
 _STOP_SECONDS = 10.0
+_SHUTDOWN_SECONDS = 8
+"""A request that is not answered so long after the service was stopped is cut off."""
 
 
 def open_socket(host: str, port: int) -> socket.socket:
@@ -61,15 +63,24 @@ def open_socket(host: str, port: int) -> socket.socket:
     return opened
 
 
-def run_application(app: ASGIApp, opened: socket.socket) -> None:
-    """Answer requests in this process until it is interrupted."""
+class Application(Struct, frozen=True):
+    """An application, and what ends its threads after the last answer."""
+
+    app: ASGIApp
+    close: Callable[[], None]
+
+
+def run_application(application: Application, opened: socket.socket) -> None:
+    """Answer requests in this process until it is interrupted, then close the application."""
     try:
-        _server_of(app).run(sockets=[opened])
+        _server_of(application.app).run(sockets=[opened])
     except KeyboardInterrupt:
         return
+    finally:
+        application.close()
 
 
-def run_workers(make_app: Callable[[], ASGIApp], opened: socket.socket, count: int) -> None:
+def run_workers(make_app: Callable[[], Application], opened: socket.socket, count: int) -> None:
     """Answer requests in worker processes until this process is interrupted or terminated.
 
     Args:
@@ -109,7 +120,7 @@ class _Worker(Struct, frozen=True):
     started: float
 
     @classmethod
-    def start(cls, make_app: Callable[[], ASGIApp], opened: socket.socket) -> _Worker:
+    def start(cls, make_app: Callable[[], Application], opened: socket.socket) -> _Worker:
         process = multiprocessing.get_context("spawn").Process(
             target=_work, args=(make_app, opened), daemon=True
         )
@@ -118,7 +129,7 @@ class _Worker(Struct, frozen=True):
 
 
 def _replace_worker(
-    worker: _Worker, make_app: Callable[[], ASGIApp], opened: socket.socket
+    worker: _Worker, make_app: Callable[[], Application], opened: socket.socket
 ) -> _Worker:
     code = worker.process.exitcode
     if time.monotonic() - worker.started < _STARTUP_SECONDS:
@@ -130,9 +141,10 @@ def _replace_worker(
     return _Worker.start(make_app, opened)
 
 
-def _work(make_app: Callable[[], ASGIApp], opened: socket.socket) -> None:
+def _work(make_app: Callable[[], Application], opened: socket.socket) -> None:
     """Run one worker until it, or the process that started it, is stopped."""
-    server = _server_of(make_app())
+    application = make_app()
+    server = _server_of(application.app)
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -145,6 +157,8 @@ def _work(make_app: Callable[[], ASGIApp], opened: socket.socket) -> None:
         server.run(sockets=[opened])
     except KeyboardInterrupt:
         return
+    finally:
+        application.close()
 
 
 def _server_of(app: ASGIApp) -> uvicorn.Server:
@@ -155,6 +169,7 @@ def _server_of(app: ASGIApp) -> uvicorn.Server:
             access_log=False,
             lifespan="off",
             limit_concurrency=MAX_CONNECTIONS,
+            timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         )
     )
 

@@ -331,29 +331,63 @@ def serve(
     workers: Annotated[
         int, typer.Option(min=1, max=64, help="Processes that answer requests.")
     ] = 1,
+    write: Annotated[
+        bool, typer.Option("--write", help="Accept rows, with a token of their own.")
+    ] = False,
+    write_token: Annotated[
+        str | None,
+        typer.Option(
+            envvar="INDEXTABLES_WRITE_TOKEN",
+            metavar="TOKEN",
+            help="The secret of requests that write; else one is made. It does not read.",
+        ),
+    ] = None,
+    create: Annotated[
+        bool,
+        typer.Option("--create", help="Create a missing table in PATH when it is written to."),
+    ] = False,
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """Answer searches over HTTP, as JSON and in the dialect of Elasticsearch. Read-only. Ctrl-C
-    stops it.
+    """Answer searches over HTTP, as JSON and in the dialect of Elasticsearch. With --write, accept
+    rows by `_bulk` and from OpenTelemetry. Ctrl-C stops it.
     """
     server = _with_extra("indextables.web.service", "web")
-    if token is not None and len(token) < _SHORTEST_TOKEN:
-        hint = "Take a long random text, or leave it out and one is made."
-        raise InvalidInputError(f"A token has at least {_SHORTEST_TOKEN} characters.", hint=hint)
+    for secret in (token, write_token):
+        if secret is not None and len(secret) < _SHORTEST_TOKEN:
+            hint = "Take a long random text, or leave it out and one is made."
+            message = f"A token has at least {_SHORTEST_TOKEN} characters."
+            raise InvalidInputError(message, hint=hint)
+    if token is not None and token == write_token:
+        hint = "Take two: a shipper that writes must not read every row."
+        raise InvalidInputError("The token and the write token are the same.", hint=hint)
+    if create and not write:
+        hint = "Add --write, or leave out --create."
+        raise InvalidInputError("--create is about tables that are written to.", hint=hint)
     warehouse = Warehouse(paths, settings_of(option))
     warehouse.check()
+    if create and warehouse.folder() is None:
+        hint = "Serve one local folder, which may be empty."
+        raise InvalidInputError(f"Tables cannot be created in {', '.join(paths)}.", hint=hint)
 
-    def print_address(address: str, secret: str) -> None:
+    def print_address(address: str, secret: str, write_secret: str | None) -> None:
+        tokens = {"token": secret}
+        if write_secret is not None:
+            tokens["write_token"] = write_secret
         if json:
-            output.value({"address": address, "token": secret}, as_json=True)
+            output.value({"address": address, **tokens}, as_json=True)
         else:
-            typer.echo(
-                f"{', '.join(paths)} is served at {address} (token {secret}; Ctrl-C ends it)"
-            )
+            shown = ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in tokens.items())
+            typer.echo(f"{', '.join(paths)} is served at {address} ({shown}; Ctrl-C ends it)")
 
     server.serve_searches(
-        warehouse, host=host, port=port, token=token, started=print_address, workers=workers
+        warehouse,
+        host=host,
+        port=port,
+        token=token,
+        started=print_address,
+        workers=workers,
+        writing=server.Writing(write_token, create) if write else None,
     )
 
 

@@ -247,7 +247,7 @@ def commit_splits(
     application = next((part.application for part in parts if part.application), None)
     log_prose_hint(next((part.prose for part in parts if part.prose), None))
     return finish(
-        write.with_request(txn=txn or write.request.txn, mark=mark),
+        write.with_request(txn=txn or write.request.txn, marks=() if mark is None else (mark,)),
         [action for part in parts for action in part.added],
         application=application,
     )
