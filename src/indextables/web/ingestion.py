@@ -30,7 +30,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,99}")
 _NEW_TABLE = {"mergeOnWrite.enabled": "true", "ingest.schema": EVOLVE}
 
 
-class TableLayout(Struct, frozen=True):
+class NewTable(Struct, frozen=True):
     """Columns and settings of a table that is created by its first rows."""
 
     schema: pa.Schema
@@ -169,7 +169,7 @@ class Ingest:
         self,
         name: str,
         documents: Sequence[Document],
-        layout: TableLayout,
+        layout: NewTable,
         *,
         size: int,
         key: RequestKey | None,
@@ -211,7 +211,7 @@ class Ingest:
         for writer in self._writers.values():
             writer.close(seconds)
 
-    def _path_of(self, name: str, layout: TableLayout) -> str:
+    def _path_of(self, name: str, layout: NewTable) -> str:
         """Return the path of a table, which is created if it is missing and that was asked for."""
         try:
             return self.warehouse.open(name).path

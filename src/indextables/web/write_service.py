@@ -43,7 +43,7 @@ from indextables.web.http_answers import (
     elastic_info,
     json_answer,
 )
-from indextables.web.ingestion import Ingest, TableLayout
+from indextables.web.ingestion import Ingest, NewTable
 from indextables.web.table_writer import Outcome, RequestKey
 
 logger = logging.getLogger(__name__)
@@ -55,9 +55,7 @@ _HARMLESS = {
 }
 """Parameters that request what is done anyway, or less of the answer."""
 _KEY = "idempotency-key"
-DOCUMENTS = TableLayout(
-    pa.schema([("@timestamp", TIMESTAMP), ("message", pa.string())]), ("message",)
-)
+DOCUMENTS = NewTable(pa.schema([("@timestamp", TIMESTAMP), ("message", pa.string())]), ("message",))
 """A table that is created by documents; its other columns follow from them."""
 
 
