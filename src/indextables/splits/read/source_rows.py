@@ -27,6 +27,7 @@ from indextables.splits.format.source import ReadStats
 from indextables.splits.index.mapping import DocMapping, decisions_of, under_decisions
 from indextables.splits.index.values import IncompleteValues
 from indextables.splits.read.cache import SplitCache
+from indextables.splits.read.column_arrays import ColumnArray
 from indextables.splits.read.directory import IndexDirectory, MaskedIndex, RowMask
 from indextables.splits.read.reader import ProvidedChunks, SplitReader
 from indextables.splits.read.searchable import Mask, Rows
@@ -371,6 +372,10 @@ class CompanionReader:
 
     def rows_with(self, column: str, terms: Sequence[str]) -> Mask | None:  # noqa: ARG002
         """Return None: the index answers this better."""
+        return None
+
+    def column_array(self, column: str, rows: Rows | None) -> ColumnArray | None:  # noqa: ARG002
+        """Return None: columns of source files are read as they are."""
         return None
 
     def group_bounds(self, column: str) -> tuple[Rows, ColumnRange] | None:  # noqa: ARG002

@@ -276,7 +276,7 @@ class TableSplit:
     def column_array(self, column: str, rows: Rows | None) -> ColumnArray | None:
         """Return a column that is stored with the table's type as an array, or None."""
         stored = column in self._present and self._is_as_stored(column)
-        if not stored or isinstance(self.reader, ForeignReader):
+        if not stored:
             return None
         if self.mask is not None:
             rows = self.mask.living if rows is None else self.mask.living[rows]
