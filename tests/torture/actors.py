@@ -380,8 +380,9 @@ def tag(actor: Actor) -> None:
     for n, table, _known in _looks(actor, pause=0.4):
         if len(names) > 3 or (names and actor.rng.random() < 0.3):
             name = names.pop(actor.rng.randrange(len(names)))
-            actor.do(lambda: table.untag(name) and None, kind="upkeep", verb="untag")  # noqa: B023
+            # Before the call: a process that is killed after it cannot report that the tag is gone.
             actor.journal.tell(untagged=name)
+            actor.do(lambda: table.untag(name) and None, kind="upkeep", verb="untag")  # noqa: B023
             continue
         name = f"tag-{actor.part.number}-{n}"
         version = max(0, table.version - actor.rng.choice([0, 0, 0, 1, 3]))
