@@ -114,10 +114,16 @@ def follow_source(path: str) -> None:
     Table.companion(path, source=str(source), options={**OPTIONS, "companion.settleTime": 0})
 
 
-def _make_companion(place: Place) -> None:
-    source = Path(f"{place.path}-source")
+def put_source(path: str) -> None:
+    """Put a folder of Parquet files next to the path."""
+    source = Path(f"{path}-source")
     source.mkdir(exist_ok=True)
     pq.write_table(rows(1, 2), source / "a.parquet")
+
+
+def _make_companion(place: Place) -> None:
+    put_source(place.path)
+    source = Path(f"{place.path}-source")
     Table.companion(place.path, source=str(source), text=["message"])
 
 
@@ -298,6 +304,12 @@ COMMANDS = tuple(
         ("drop", ("{p}", "--yes"), {"drops": True, "is_repeatable": False}),
         ("restore", ("{p}", "--version", "2", "--yes"), {}),
         ("sql", ("COMPACT INDEXTABLES '{p}'",), {}),
+        ("sync", ("{p}",), {"prepare": follow_source}),
+        (
+            "companion",
+            ("{p}", "--source", "{p}-source", "--text", "message"),
+            {"creates": True, "prepare": put_source},
+        ),
     )
 )
 CHANGES: Mapping[str, tuple[Change, ...]] = {"Python": PYTHON, "SQL": SQL, "command": COMMANDS}
@@ -325,7 +337,7 @@ READS = {
     ),
     "command": _names(
         "search scan count aggregate explain prewarm query changes to-parquet-view describe history files partitions "
-        "analyze state skipped-files component-sizes diff verify settings man exit-codes report ui serve mcp jar "
+        "analyze state skipped-files component-sizes diff verify source-status settings man exit-codes report ui serve mcp jar "
         "pack-env demo"  # demo makes a table in a new folder of its own
     ),
 }

@@ -58,6 +58,7 @@ METHODS = {
 }
 """The verbs that are methods of `Table`."""
 OTHER_NAMES = {
+    "format": "source_format",
     "options": "option",
     "user_metadata": "note",
     "partition_columns": "partition_by",

@@ -45,6 +45,8 @@ _LATER = (
     "indextables.operations.auto_upkeep",
     "indextables.operations.checkpoint",
     "indextables.operations.clustering",
+    "indextables.operations.companion_merge",
+    "indextables.operations.companion_sync",
     "indextables.operations.definition",
     "indextables.operations.delete",
     "indextables.operations.drop_partitions",
@@ -140,6 +142,7 @@ _VERBS_OF = (
         "upkeep",
         "merge reindex checkpoint compact tag verify repair purge erase expire truncate drop-partitions drop restore",
     ),
+    ("sources", "companion sync source-status"),
     ("other", "configure settings sql man exit-codes report ui serve mcp jar pack-env demo"),
 )
 """The modules of verbs, in the order of the help."""

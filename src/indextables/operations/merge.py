@@ -48,6 +48,7 @@ from indextables.model.predicate import Predicate, Where
 from indextables.model.report import Progress, Report, pluralize, silent, was
 from indextables.model.snapshot import Snapshot
 from indextables.operations import clustering
+from indextables.operations.companion_merge import MergeOfCompanion
 from indextables.operations.jobs import DRY_RUN, NO_ACTION, SUCCESS, Execute, collect, in_threads
 from indextables.operations.rewrite import (
     ListedSplit,
@@ -794,8 +795,14 @@ def merge(
     execute: Execute[MergeTask, MergeOutcome] | None,
 ) -> MergeReport:
     """Merge small splits into larger ones. See `Table.merge`."""
-    table.check_writable()
+    table.check_maintainable()
     newest = table.read_newest()
+    if table.companion is not None:
+        size = None if target_size is None else byte_size("target_size", target_size)
+        wants_rows = order_by is not None or rewrite
+        return _merge_companion(
+            table, size, where, wants_rows=wants_rows, dry_run=dry_run, progress=progress
+        )
     bounds = MergeBounds.of(
         newest.physical_settings.group(MergeSettings),
         target_bytes=None if target_size is None else byte_size("target_size", target_size),
@@ -823,6 +830,46 @@ def merge(
         progress=progress,
         engine_info=ENGINE_INFO,
     )
+    return table.show_newest_after(report)
+
+
+def _merge_companion(
+    table: TableHandle,
+    target_bytes: int | None,
+    where: Where | None,
+    *,
+    wants_rows: bool,
+    dry_run: bool,
+    progress: Progress,
+) -> MergeReport:
+    """Merge the small splits of a companion, which has no rows to sort or to index again."""
+    if wants_rows:
+        raise UnsupportedError(
+            f"{table.path} is a companion: a merge stacks its indexes and cannot sort or rewrite.",
+            hint="Leave out order_by and rewrite.",
+            path=table.path,
+        )
+    bytes_wanted = target_bytes or table.settings.group(MergeSettings).target_bytes
+    work = MergeOfCompanion(table, bytes_wanted, where)
+    added: list[AddAction] = []
+    version = None
+    if not dry_run:
+        added, version = work.run(progress)
+    status, message = work.outcome(added, dry_run=dry_run)
+    merged = [split.action for group in work.groups for split in group]
+    report = MergeReport(
+        table_path=table.path,
+        status=status,
+        merged_files=len(merged),
+        merge_groups=len(work.groups),
+        original_size_bytes=sum(action.size for action in merged),
+        merged_size_bytes=sum(action.size for action in added),
+        skipped_files=0,
+        version=version,
+        message=message,
+    )
+    if version is None:
+        return report
     return table.show_newest_after(report)
 
 

@@ -61,6 +61,7 @@ from indextables.model.deletion_vector import (
 from indextables.model.report import Progress, Report, pluralize, silent, was
 from indextables.model.retention import HOUR_MS, Expiry, RetentionPolicy, find_expired
 from indextables.model.snapshot import CommittedVersion, Snapshot
+from indextables.operations.companion_merge import drop_lost_splits
 from indextables.operations.jobs import DRY_RUN, NO_ACTION, SUCCESS
 from indextables.operations.tags import tagged_files
 from indextables.operations.traces import MaskedRows
@@ -857,6 +858,8 @@ def purge(
     """Delete what no version of the retention period needs. See `Table.purge`."""
     table.check_maintainable()
     settings = table.settings.group(PurgeSettings)
+    if table.companion is not None:
+        drop_lost_splits(table, dry_run=dry_run)
     retention = Retention.from_arguments(
         settings, split_hours=older_than_hours, log_hours=log_retention_hours
     )

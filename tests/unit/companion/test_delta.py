@@ -210,3 +210,51 @@ def test_text_is_found_as_before_where_a_split_indexed_it_in_another_way(tmp_pat
     made.sync()
     assert made.count(where="message = 5") == 1
     assert ids(Table.open(made.path, at=1), "alpha") == [1, 2]
+
+
+def test_a_merge_stacks_indexes_and_keeps_every_version(tmp_path: Path, delta: HandDelta) -> None:
+    options = {"companion.targetInputSize": 1}
+    made = companion(tmp_path, delta.root, options=options)
+    made.sync()
+    delta.delete_by_vector(next(iter(delta.live)), [1, 2])
+    delta.append(rows("alpha", *range(20, 30)))
+    made.sync()
+    assert len(made.files()) == 3
+    assert made.merge(dry_run=True).merged_files == 3
+    report = made.merge()
+    assert (report.merged_files, report.merge_groups) == (3, 1)
+    assert len(made.files()) == 1
+    assert ids(made, "alpha") == [0, *range(3, 10), *range(20, 30)]
+    assert made.source_status().rows_unindexed == 0
+    assert ids(Table.open(made.path, at=2), "alpha") == list(range(10))
+    assert made.verify(full=True).healthy
+    assert made.explain(query="alpha", where="id > 100").splits_opened == 0, "its bounds are kept"
+
+
+def test_a_purge_drops_splits_whose_files_are_gone(tmp_path: Path, delta: HandDelta) -> None:
+    options = {"companion.targetInputSize": 1, "purge.retentionCheckEnabled": False}
+    made = companion(tmp_path, delta.root, options=options)
+    made.sync()
+    delta.rewrite(list(delta.live), rows("gamma", 1, 2))
+    made.sync()
+    made.purge(older_than_hours=0)
+    assert made.source_status().splits == 3, "older versions of the source can be read"
+    delta.vacuum()
+    made.purge(older_than_hours=0)
+    assert made.source_status().splits == 1
+    made.purge(older_than_hours=0)
+    assert len(list((tmp_path / "index").rglob("*.split"))) == 1
+    assert ids(Table.open(made.path), "gamma") == [1, 2]
+
+
+def test_a_split_that_is_mostly_gone_is_built_again(tmp_path: Path, delta: HandDelta) -> None:
+    delta.append(rows("alpha", *range(20, 22)))
+    made = companion(tmp_path, delta.root)
+    made.sync()
+    first, second, _ = delta.live
+    delta.delete_by_vector(first, range(10))
+    delta.delete_by_vector(second, range(9))
+    report = made.sync()
+    assert (report.splits_removed, report.splits_created) == (1, 1)
+    assert ids(made, "alpha OR beta") == [19, 20, 21]
+    assert ids(Table.open(made.path, at=2), "alpha") == list(range(10))

@@ -144,7 +144,7 @@ def _merge(
             builder.finish() if builder else segment,
             mapping=mapping,
             statistics=statistics.result(),
-            incomplete=builder.incomplete if builder else _join_incomplete(sources),
+            incomplete=builder.incomplete if builder else join_incomplete(sources),
         )
     finally:
         body.discard()
@@ -212,7 +212,7 @@ def _merged_segment(
         return None
 
 
-def _join_incomplete(sources: Sequence[MergeSource]) -> dict[str, IncompleteValues]:
+def join_incomplete(sources: Sequence[MergeSource]) -> dict[str, IncompleteValues]:
     """Return the incomplete values of all sources; where a source records a count alone, so does
     the result.
 
