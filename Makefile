@@ -67,7 +67,7 @@ DEPS := $(VENV)/deps-$(RESOLUTION)
 test-deps: $(STAMP) ## unit tests and README with RESOLUTION=lowest|highest of every dependency, in an environment of its own
 	@$(UV) venv --quiet --clear --python $(PYTHON) $(DEPS)
 	@$(UV) pip install --quiet --python $(DEPS)/bin/python --resolution $(patsubst lowest,lowest-direct,$(RESOLUTION)) \
-		-e '.[spark,cli,web,mcp,plots,hdfs,duckdb,otel]'
+		-e '.[spark,cli,web,mcp,plots,hdfs,duckdb,otel,otlp]'
 	@$(UV) pip install --quiet --python $(DEPS)/bin/python --group test
 	@$(UV) pip list --quiet --python $(DEPS)/bin/python
 	@$(DEPS)/bin/python -m pytest tests/unit -m "not slow" -n $(PROCESSES) $(NO_HANG)

@@ -78,6 +78,7 @@ CALLS = {
     "duckdb": "table.to_duckdb()",
     "hdfs": "indextables.open_table('hdfs://127.0.0.1:1/logs')",
     "otel": "from indextables import metrics; metrics.to_opentelemetry()",
+    "otlp": "from indextables.web import otlp; list(otlp.parse_logs(b'', otlp.PROTOBUF))",
     "web": "import sys; sys.argv[1:] = ['serve', 'none']; from indextables.cli.__main__ import main; main()",
     "mcp": "import sys; sys.argv[1:] = ['mcp', 'none']; from indextables.cli.__main__ import main; main()",
     "java": "import indextables.spark; print(indextables.spark.session(master='local[1]').range(3).count())",
@@ -85,7 +86,7 @@ CALLS = {
 """A call that needs an extra. The commands of `web` and `mcp` need `cli` as well, and `java` is for
 `spark`.
 """
-BASE = {"web": "cli", "mcp": "cli", "java": "spark"}
+BASE = {"web": "cli", "otlp": "web", "mcp": "cli", "java": "spark"}
 TABLE = """
 import indextables
 table = indextables.write_table("logs", [{"message": "gateway timeout"}], text=["message"], mode="overwrite")

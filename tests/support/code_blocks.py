@@ -36,7 +36,7 @@ from indextables import sql
 from indextables.inspect.figures import arrow_html
 
 RUN = ("python", "sql", "bash")
-SHOWN = ("text", "console")
+SHOWN = ("yaml", "ini", "text", "console")
 _FENCE = re.compile(r"^( *)```(\S*)[^\n]*\n(.*?)^\1```$", re.S | re.M)
 _CHANGING = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]*[0-9][0-9a-zA-Z.,:_+-]*|-{2,}")
 _EXPECTED = re.compile(r"^# ?> (.*)$", re.M)

@@ -135,9 +135,10 @@ class Body:
         return b"".join(parts)
 
     def _count(self, size: int) -> None:
-        if self._taken + size > self._settings.max_body_bytes:
+        limit = min(self._settings.max_body_bytes, self._settings.max_queued_bytes)
+        if self._taken + size > limit:
             raise InvalidInputError(
-                f"The request is larger than {self._settings.max_body_bytes:,} bytes.",
+                f"The request is larger than {limit:,} bytes.",
                 hint="Send fewer documents at once, or raise ingest.maxBodyBytes.",
                 status=413,
             )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
@@ -44,6 +44,14 @@ from indextables.web.http_answers import (
     json_answer,
 )
 from indextables.web.ingestion import Ingest, NewTable
+from indextables.web.otlp import (
+    JSON,
+    LOGS,
+    PROTOBUF,
+    encode_answer,
+    encode_failure,
+    parse_logs,
+)
 from indextables.web.table_writer import Outcome, RequestKey
 
 logger = logging.getLogger(__name__)
@@ -76,7 +84,11 @@ class WriteService:
             "/{index}/_create/{id}": (self._document, ["POST", "PUT"]),
             "/{index}/_update/{id}": (self._document, ["POST"]),
         }
-        found = [
+        logs = [
+            Route(path, self._logs, methods=["POST"])
+            for path in ("/v1/logs", "/otlp/{index}/v1/logs")
+        ]
+        found = logs + [
             Route(path, _with_errors(work), methods=how) for path, (work, how) in write.items()
         ]
         for path, answer in _STARTUP.items():
@@ -159,6 +171,36 @@ class WriteService:
             reason = item["error"]
             item = {"error": {"root_cause": [reason], **reason}, "status": status}
         return json_answer(item, status, headers=PRODUCT)
+
+    async def _logs(self, request: Request) -> Response:
+        """Write log records of OpenTelemetry."""
+        media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        answered_as = JSON if media_type == JSON else PROTOBUF
+        try:
+            index = request.path_params.get("index") or self._only_table()
+            with self.ingest.body() as body:
+                data = await body.read(request)
+                records = await self.limits.run(request, lambda: parse_logs(data, media_type))
+                refused: Mapping[int, Refusal] = {}
+                if records:
+                    key = _request_key(request, data)
+                    future = self.ingest.submit(index, records, LOGS, size=len(data), key=key)
+                    refused = (await self.ingest.wait(future)).refused
+        except IndexTablesError as error:
+            logger.warning("Logs of OpenTelemetry were not written: %s", error)
+            content = encode_failure(str(error), answered_as)
+            return Response(content, write_status(error), retry_header(error), answered_as)
+        why = next(iter(refused.values())).reason if refused else ""
+        return Response(encode_answer(len(refused), why, answered_as), 200, None, answered_as)
+
+    def _only_table(self) -> str:
+        names = [table.name for table in self.ingest.warehouse.tables()]
+        if len(names) == 1:
+            return names[0]
+        raise NotFoundError(
+            f"/v1/logs is for a server of one table, and there are {len(names)}.",
+            hint="Name the table in the endpoint: http://host:9200/otlp/TABLE for /otlp/TABLE/v1/logs.",
+        )
 
     async def _about(self, request: Request) -> Response:
         _check_parameters(request)
