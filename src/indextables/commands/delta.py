@@ -117,8 +117,12 @@ class DescribeDetail(TableCommand):
 
 
 _COMPANION = (
-    "a split stores its rows with its index",
-    "Write the rows with df.write.format('indextables').",
+    "no statement makes a companion",
+    "Use Table.companion(path, source=...) in Python, or `indextables companion`.",
+)
+_ROOTS = (
+    "a companion has one source, at the path or URL that its metadata names",
+    "Make another companion with Table.companion(path, source=...).",
 )
 
 
@@ -134,9 +138,9 @@ class NotOffered(Command):
         lead: {"lead": lead, "reason": reason, "way_out": way_out}
         for lead, (reason, way_out) in {
             "BUILD INDEXTABLES COMPANION": _COMPANION,
-            "SET INDEXTABLES TABLE ROOT": _COMPANION,
-            "UNSET INDEXTABLES TABLE ROOT": _COMPANION,
-            "DESCRIBE INDEXTABLES TABLE ROOTS": _COMPANION,
+            "SET INDEXTABLES TABLE ROOT": _ROOTS,
+            "UNSET INDEXTABLES TABLE ROOT": _ROOTS,
+            "DESCRIBE INDEXTABLES TABLE ROOTS": _ROOTS,
         }.items()
     }
     columns: ClassVar[pa.Schema] = row_schema("message s")
