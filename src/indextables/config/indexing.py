@@ -15,6 +15,9 @@ KINDS = ("string", "text", "json", "ip", "none")
 EXACT_KINDS = ("text_and_string", "exact_only")
 """The kinds with a field for whole values."""
 RECORD_OPTIONS = ("basic", "freq", "position")
+METRICS = ("cosine", "l2", "dot")
+"""How the distance of two vectors is measured; the first is the default."""
+MAX_DIMENSION = 65_536
 STEMMERS = {
     "ar_stem": "arabic",
     "da_stem": "danish",
@@ -134,6 +137,21 @@ class IndexingSettings(SettingsGroup, frozen=True):
         "Columns that get no index.",
         in_table=True,
         names_columns=True,
+    )
+    vector_dimension: Mapping[str, int] = setting(
+        "indexing.vectorDimension.*",
+        integer(1, MAX_DIMENSION),
+        {},
+        "How many numbers each vector of a column has. The column is then searched by similarity, "
+        "and vectors of another length, NaN and infinity are refused.",
+        in_table=True,
+    )
+    vector_metric: Mapping[str, str] = setting(
+        "indexing.vectorMetric.*",
+        word_of(*METRICS),
+        {},
+        "How the distance of two vectors of a column is measured; cosine if it is not set.",
+        in_table=True,
     )
     max_token_length: int = setting(
         "indexing.maxTokenLength",

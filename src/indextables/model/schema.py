@@ -285,7 +285,7 @@ def _spark_metadata(arrow: dict[bytes, bytes]) -> dict[str, Any]:
     return spark | {key: pairs for key, pairs in foreign.items() if pairs}
 
 
-SCORE, SNIPPET, HIGHLIGHT = "_score", "_snippet", "_highlight"
+SCORE, SNIPPET, HIGHLIGHT, DISTANCE = "_score", "_snippet", "_highlight", "_distance"
 """Columns of search results. New columns cannot have these names."""
 
 

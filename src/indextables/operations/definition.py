@@ -21,7 +21,7 @@ from indextables.handle import ENGINE_INFO, TableHandle
 from indextables.log.transaction import Changes
 from indextables.model import protocol as protocols
 from indextables.model.actions import MetadataAction
-from indextables.model.arguments import argument_error, names_list
+from indextables.model.arguments import argument_error, names_list, whole_number
 from indextables.model.conflicts import Operation, layout
 from indextables.model.schema import (
     check_partition_columns,
@@ -140,25 +140,26 @@ def index_options(
     *,
     text: Sequence[str] = (),
     substring: Sequence[str] = (),
+    vector: Mapping[str, int] | Sequence[str] = (),
 ) -> dict[str, object]:
-    """Return options with the columns of the arguments `text` and `substring` as settings of the
-    index.
+    """Return options with the columns of the arguments `text`, `substring` and `vector` as settings
+    of the index.
     """
     _check_is_schema(schema)
     families = (("text", "indexing.typemap", "text"), ("substring", "indexing.substring", "True"))
     chosen: dict[str, object] = {}
     given = by_column(config.table_configuration(options or {}), schema)
+    for name, dimension in _dimensions(vector, schema).items():
+        key = f"indexing.vectorDimension.{name}"
+        if given.get(key, str(dimension)) != str(dimension):
+            message = (
+                f"vector gives {name!r} {dimension} numbers, but the option {key} is {given[key]}."
+            )
+            raise InvalidInputError(message, hint="Leave one of them out.", column=name)
+        chosen[key] = dimension
     for (argument, family, word), names in zip(families, (text, substring), strict=True):
         for name in names_list(argument, names):
-            if name not in schema.names:
-                near = nearest(name, schema.names)
-                if near:
-                    hint = f"Did you mean {near[0]!r}?"
-                else:
-                    hint = f"The columns are {', '.join(schema.names)}."
-                raise InvalidInputError(
-                    f"{argument} names {name!r}, which is not a column.", hint=hint, column=name
-                )
+            check_is_column(argument, name, schema)
             key = f"{family}.{name}"
             if given.get(key, word).lower() not in (word.lower(), f"{word}_and_string"):
                 message = f"{argument} names {name!r}, but the option {key} is {given[key]!r}."
@@ -166,6 +167,47 @@ def index_options(
             if key not in given:
                 chosen[key] = word
     return {**(options or {}), **chosen}
+
+
+def check_is_column(argument: str, name: str, schema: pa.Schema) -> None:
+    """Refuse a name that an argument gives and that is not a column."""
+    if name in schema.names:
+        return
+    near = nearest(name, schema.names)
+    if near:
+        hint = f"Did you mean {near[0]!r}?"
+    else:
+        hint = f"The columns are {', '.join(schema.names)}."
+    raise InvalidInputError(
+        f"{argument} names {name!r}, which is not a column.", hint=hint, column=name
+    )
+
+
+def _dimensions(vector: Mapping[str, int] | Sequence[str], schema: pa.Schema) -> dict[str, int]:
+    """Return how many numbers the vectors of each named column have."""
+    if isinstance(vector, Mapping):
+        given = {str(name): whole_number("vector", size) for name, size in vector.items()}
+    else:
+        given = dict.fromkeys(names_list("vector", vector), 0)
+    for name, dimension in given.items():
+        check_is_column("vector", name, schema)
+        kind, fixed = schema.field(name).type, 0
+        if pa.types.is_fixed_size_list(kind):
+            fixed = kind.list_size
+        if dimension and fixed and dimension != fixed:
+            raise InvalidInputError(
+                f"vector gives {name!r} {dimension} numbers, but its lists have {fixed}.",
+                hint="Name the column alone.",
+                column=name,
+            )
+        given[name] = dimension or fixed
+        if not given[name]:
+            raise InvalidInputError(
+                f"vector names {name!r} without the number of components, and its type {kind} does not fix it.",
+                hint=f'Write vector={{"{name}": 384}} with the dimension of your model.',
+                column=name,
+            )
+    return given
 
 
 def has_text_column(schema: pa.Schema, options: Mapping[str, object]) -> bool:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import replace
@@ -28,6 +29,7 @@ from indextables.query.plan import ScanPlan
 from indextables.query.task import ScanTask
 from indextables.splits.index.values import normal_key
 from indextables.splits.read.table_split import SplitEntry
+from indextables.splits.search.nearest import NearestTo
 from indextables.splits.search.order import After, OrderBy, behind, best_first, can_compete
 from indextables.splits.search.scores import (
     Hits,
@@ -85,6 +87,7 @@ class TableSearch(Struct, frozen=True):
         order_by: OrderBy | Sequence[OrderBy] | None = None,
         paged: bool = False,
         highlight: Highlight | None = None,
+        nearest: NearestTo | None = None,
     ) -> TableSearch:
         """Create the search of a plan with a query. What the table cannot answer is an error."""
         assert plan.query is not None
@@ -120,9 +123,10 @@ class TableSearch(Struct, frozen=True):
             and any(order.column == SCORE for order in orders),
             paged=paged,
             highlight=highlight,
+            nearest=nearest,
         )
         request.check(plan.schema)
-        return cls(plan.by_path() if paged else plan, request)
+        return cls(plan.by_path() if paged or nearest else plan, request)
 
     def weigh(self, task: ScanTask) -> TableSearch:
         """Return the search with term statistics, if scores depend on them. For one split its own
@@ -245,6 +249,23 @@ class TableSearch(Struct, frozen=True):
         return rows, [
             (self.plan.splits[number].path, int(hits[number].rows[at])) for number, at in pairs
         ]
+
+    def rank(
+        self, store: Store, count: int
+    ) -> tuple[list[tuple[str, int]], npt.NDArray[np.float64]]:
+        """Return the best rows by split path and row number, best first, and their scores; for a
+        search by a vector their negative distances.
+        """
+        task = ScanTask(self.plan, store)
+        search = replace(self, request=replace(self.request, limit=count, offset=0)).weigh(task)
+        hits = search._hits(task, search._finder(task, located=True))
+        split, place = best_of(hits, search.request)
+        pairs = list(zip(split.tolist(), place.tolist(), strict=True))
+        scores = np.array([hits[number].scores[at] for number, at in pairs], np.float64)
+        rows = [(self.plan.splits[number].path, int(hits[number].rows[at])) for number, at in pairs]
+        if self.request.nearest is not None:
+            return rows, -scores
+        return rows, scores
 
     def _read_best(self, task: ScanTask, hits: Sequence[Hits]) -> pa.Table:
         splits = self.plan.splits

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from msgspec import Struct
+from msgspec.structs import replace
 
 from indextables.errors import InvalidInputError
 from indextables.handle import TableHandle
@@ -16,7 +17,15 @@ from indextables.model.schema import SCORE
 from indextables.query import explain
 from indextables.query.plan import plan_scan, query_fields
 from indextables.query.search import TableSearch
-from indextables.splits.query.tree import Target
+from indextables.query.task import ScanTask
+from indextables.query.vector_search import (
+    Fusion,
+    Hybrid,
+    QueryVector,
+    parse_vector,
+    search_hybrid,
+)
+from indextables.splits.query.tree import AllRows, Query, Target
 from indextables.splits.search.order import OrderBy
 from indextables.splits.search.snippets import Highlight, Snippet
 
@@ -38,6 +47,8 @@ class SearchOptions(Struct, frozen=True, kw_only=True):
     search_after: str | None = None
     highlight: str | Sequence[str] | Mapping[str, Any] | None = None
     explain: bool = False
+    vector: QueryVector | None = None
+    hybrid: Hybrid | None = None
 
 
 class ExplainedRows(Struct, frozen=True):
@@ -49,7 +60,7 @@ class ExplainedRows(Struct, frozen=True):
 
 def plan_search(
     table: TableHandle,
-    query: str,
+    query: str | None,
     options: SearchOptions,
     *,
     where: Where | None = None,
@@ -59,11 +70,19 @@ def plan_search(
     """Plan a search. `paged` orders it so that it can continue after any row; `now_ms` is the
     clock.
     """
+    if query is not None:
+        parsed: str | Query = text("query", query)
+    elif options.vector is not None:
+        parsed = AllRows()
+    else:
+        raise InvalidInputError(
+            "A search needs a query or a vector.", hint='Write "*" to find every row.'
+        )
     orders = () if options.order_by is None else parse_order(table, options.order_by)
     first = orders[0] if orders else None
     plan = plan_scan(
         table,
-        query=text("query", query),
+        query=parsed,
         where=where,
         columns=options.columns,
         order_by=first.column if first is not None and first.is_plain else None,
@@ -78,17 +97,59 @@ def plan_search(
         order_by=orders,
         paged=paged,
         highlight=None if options.highlight is None else Highlight.parse(options.highlight),
+        nearest=None if options.vector is None else parse_vector(table, options.vector),
     )
 
 
 def search(
-    table: TableHandle, query: str, options: SearchOptions, *, where: Where | None = None
+    table: TableHandle, query: str | None, options: SearchOptions, *, where: Where | None = None
 ) -> pa.Table | ExplainedRows:
     """Return the rows that match, with a report if the options ask for one."""
+    _check_vector_options(query, options)
+    if options.hybrid is not None:
+        return _search_hybrid(table, query, options, where)
     planned = plan_search(table, query, options, where=where)
     if options.explain:
         return ExplainedRows(*explain.explain_search(planned, table.log.store))
     return planned.run(table.log.store)
+
+
+def _check_vector_options(query: str | None, options: SearchOptions) -> None:
+    """Refuse options that do not fit a search by a vector."""
+    if options.vector is None:
+        if options.hybrid is not None:
+            raise InvalidInputError(
+                "hybrid needs a vector.", hint='Write vector={"embedding": [0.1, 0.2]}.'
+            )
+        return
+    if options.limit is None:
+        raise InvalidInputError("A search by a vector needs a limit.", hint="Write limit=10.")
+    excluded = {"order_by": options.order_by, "score": options.score}
+    taken = next((name for name, value in excluded.items() if value), None)
+    if taken is not None:
+        raise InvalidInputError(
+            f"A search by a vector is ordered by distance and takes no {taken}.",
+            hint=f"Leave {taken} out.",
+        )
+    if options.hybrid is not None and query is None:
+        raise InvalidInputError("hybrid needs a query and a vector.", hint="Pass a query.")
+    if options.hybrid is not None and options.explain:
+        raise InvalidInputError(
+            "explain=True takes no hybrid.", hint="Explain the query and the vector alone."
+        )
+
+
+def _search_hybrid(
+    table: TableHandle, query: str | None, options: SearchOptions, where: Where | None
+) -> pa.Table:
+    fusion = Fusion.parse(options.hybrid)
+    now_ms = table.log.now_ms()
+    words = replace(options, vector=None, hybrid=None)
+    vector = replace(options, snippet=None, highlight=None)
+    by_words = plan_search(table, query, words, where=where, now_ms=now_ms)
+    by_vector = plan_search(table, None, vector, where=where, now_ms=now_ms)
+    task = ScanTask(by_vector.plan, table.log.store)
+    return search_hybrid(by_words, by_vector, fusion, task)
 
 
 def parse_order(table: TableHandle, order_by: str | Sequence[str]) -> tuple[OrderBy, ...]:

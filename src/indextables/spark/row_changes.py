@@ -475,7 +475,7 @@ def _write_rows(
     try:
         for frame, tag in frames:
             if frame is not None:
-                splits = task_splits(frame, plan, table.settings.given())
+                splits = task_splits(frame, plan, table.handle.options or {})
                 adds += [
                     with_fields(a, tags={**(a.tags or {}), **tag}, data_change=True) for a in splits
                 ]

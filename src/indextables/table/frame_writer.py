@@ -27,6 +27,7 @@ def write_table(
     *,
     text: Sequence[str] = (),
     substring: Sequence[str] = (),
+    vector: Mapping[str, int] | Sequence[str] = (),
     partition_by: Sequence[str] | None = None,
     mode: WriteMode = "append",
     options: Mapping[str, object] | None = None,
@@ -39,6 +40,8 @@ def write_table(
             of dicts.
         text: String columns to search by their words.
         substring: String columns whose parts are indexed, for `LIKE '%x%'`.
+        vector: Columns of vectors to search by similarity: ["embedding"], or with the number of
+            components {"embedding": 384}. A new table takes it from the first vector.
         partition_by: Partition columns of a new table. Those of an existing table must be the same.
         mode: What to do with a table that exists: "append" the rows, "overwrite" all of its rows,
             raise an "error", or "ignore" the call.
@@ -69,7 +72,7 @@ def write_table(
     try:
         table = Table.open(path, options=options)
     except TableNotFoundError:
-        return _create(path, data, *columns, partitions or (), mode, options)
+        return _create(path, data, *columns, vector, partitions or (), mode, options)
     if mode == "error":
         raise TableExistsError(
             f"The table {table.path} exists already.",
@@ -80,6 +83,7 @@ def write_table(
         return table
     check_partitioning(table.handle, partitions)
     check_indexed(table, *columns)
+    _check_vectors(table, vector)
     if mode == "overwrite":
         table.overwrite(data)
     else:
@@ -112,12 +116,17 @@ def _create(
     data: Any,
     text: Sequence[str],
     substring: Sequence[str],
+    vector: Mapping[str, int] | Sequence[str],
     partitions: Sequence[str],
     mode: WriteMode,
     options: Mapping[str, object] | None,
 ) -> Table:
     rows = incoming(data)
-    settings = definition.index_options(options, rows.schema, text=text, substring=substring)
+    if vector and not isinstance(vector, Mapping):
+        rows, vector = _measure_vectors(rows, names_list("vector", vector))
+    settings = definition.index_options(
+        options, rows.schema, text=text, substring=substring, vector=vector
+    )
     if not definition.has_text_column(rows.schema, settings):
         rows = _suggest_text_column(rows)
     handle, _ = create_with_rows(
@@ -150,6 +159,51 @@ def check_indexed(table: Table, text: Sequence[str], substring: Sequence[str]) -
                 message = f"substring names {name!r}, but {table.path} does not index its parts."
                 hint = "Leave it out; substring is chosen when a table is created."
                 raise InvalidInputError(message, hint=hint, column=name)
+
+
+def _check_vectors(table: Table, vector: Mapping[str, int] | Sequence[str]) -> None:
+    """Refuse columns that an existing table does not declare as vectors of these sizes."""
+    mapping = query_fields(table.handle).mapping
+    sizes: Mapping[str, int] = {}
+    if isinstance(vector, Mapping):
+        sizes = vector
+    for name in vector:
+        column, size = mapping.find(name), sizes.get(name)
+        if column is None or not column.dimension:
+            message = f"vector names {name!r}, which is not a column of vectors of {table.path}."
+            hint = "Leave it out; columns of vectors are declared when a table is created."
+            raise InvalidInputError(message, hint=hint, column=name)
+        if size not in (None, column.dimension):
+            message = f"vector gives {name!r} {size} numbers, but {table.path} holds vectors of {column.dimension}."
+            raise InvalidInputError(message, hint="Use the same model.", column=name)
+
+
+def _measure_vectors(rows: Incoming, names: Sequence[str]) -> tuple[Incoming, dict[str, int]]:
+    """Return the dimension of the first vector of each column, and the same rows."""
+    read: list[pa.RecordBatch] = []
+    sizes: dict[str, int] = {}
+    for name in names:
+        definition.check_is_column("vector", name, rows.schema)
+    for batch in rows.batches:
+        read.append(batch)
+        for name in names:
+            values = batch.column(name)
+            if (
+                name not in sizes
+                and pa.types.is_list(values.type)
+                and values.null_count < len(values)
+            ):
+                sizes[name] = len(values.drop_null()[0])
+        if len(sizes) == len(names):
+            break
+    missing = next((name for name in names if not sizes.get(name)), None)
+    if missing is not None:
+        raise InvalidInputError(
+            f"vector names {missing!r}, and no row has a vector to take the number of components from.",
+            hint=f'Write vector={{"{missing}": 384}}.',
+            column=missing,
+        )
+    return Incoming(rows.schema, itertools.chain(read, rows.batches)), sizes
 
 
 def _suggest_text_column(rows: Incoming) -> Incoming:

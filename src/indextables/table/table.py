@@ -71,6 +71,7 @@ from indextables.query.aggregate import result as aggregation
 from indextables.query.plan import json_columns, plan_scan
 from indextables.query.search_options import ExplainedRows, SearchOptions
 from indextables.query.task import ScanTask, limit_rows
+from indextables.query.vector_search import Hybrid, QueryVector
 from indextables.storage.location import check_characters
 from indextables.table import administration, frames
 
@@ -233,6 +234,7 @@ class Table:
         partition_columns: list[str] | tuple[str, ...] = (),
         text: Sequence[str] = (),
         substring: Sequence[str] = (),
+        vector: Mapping[str, int] | Sequence[str] = (),
         options: Mapping[str, object] | None = None,
         exist_ok: bool = False,
         name: str | None = None,
@@ -246,6 +248,8 @@ class Table:
             partition_columns: Columns whose values become folders.
             text: String columns to search by their words.
             substring: String columns whose parts are indexed, for `LIKE '%x%'`.
+            vector: Columns of vectors to search by similarity, with the number of components:
+                {"embedding": 384}. The names are enough for lists of fixed size.
             options: Settings. The table keeps those that it may carry; the others apply to this
                 object only.
             exist_ok: Whether to open an existing table with the same layout.
@@ -262,8 +266,10 @@ class Table:
         Example:
             Table.create("logs", schema=schema, partition_columns=["day"], text=["message"])
         """
-        if text or substring:
-            options = definition.index_options(options, schema, text=text, substring=substring)
+        if text or substring or vector:
+            options = definition.index_options(
+                options, schema, text=text, substring=substring, vector=vector
+            )
         log = open_log(path, options)
         metadata = definition.new_metadata(
             schema,
@@ -363,7 +369,7 @@ class Table:
     @overload
     def search(
         self,
-        query: str,
+        query: str | None = None,
         *,
         where: Where | None = None,
         columns: Sequence[str] | None = None,
@@ -374,13 +380,15 @@ class Table:
         order_by: str | Sequence[str] | None = None,
         search_after: str | None = None,
         highlight: str | Sequence[str] | Mapping[str, Any] | None = None,
+        vector: QueryVector | None = None,
+        hybrid: Hybrid | None = None,
         explain: Literal[False] = False,
     ) -> pa.Table: ...
 
     @overload
     def search(
         self,
-        query: str,
+        query: str | None = None,
         *,
         where: Where | None = None,
         columns: Sequence[str] | None = None,
@@ -391,12 +399,14 @@ class Table:
         order_by: str | Sequence[str] | None = None,
         search_after: str | None = None,
         highlight: str | Sequence[str] | Mapping[str, Any] | None = None,
+        vector: QueryVector | None = None,
+        hybrid: Hybrid | None = None,
         explain: Literal[True],
     ) -> ExplainedRows: ...
 
     def search(
         self,
-        query: str,
+        query: str | None = None,
         *,
         where: Where | None = None,
         columns: Sequence[str] | None = None,
@@ -407,13 +417,16 @@ class Table:
         order_by: str | Sequence[str] | None = None,
         search_after: str | None = None,
         highlight: str | Sequence[str] | Mapping[str, Any] | None = None,
+        vector: QueryVector | None = None,
+        hybrid: Hybrid | None = None,
         explain: bool = False,
     ) -> pa.Table | ExplainedRows:
         """Return the rows that match `query` and `where`: with a `limit` the best by score, else
         all.
 
         Args:
-            query: Words, "a phrase", column:word, column:>5, AND, OR, NOT.
+            query: Words, "a phrase", column:word, column:>5, AND, OR, NOT. May be left out if there
+                is a `vector`.
             where: A condition that rows must also meet.
             columns: The columns to return; all if None.
             limit: How many rows to return: the best by score, or the first by `order_by`.
@@ -424,6 +437,10 @@ class Table:
             search_after: The token of a `search_page`: the rows after that page.
             highlight: Text columns whose passages are returned as `_highlight`, with the positions
                 of the words. As a mapping also how many `fragments` of which `length`.
+            vector: A column of vectors and a vector. The rows nearest to it are returned, with
+                their `_distance`; `query` and `where` decide which rows are compared.
+            hybrid: How to combine the order by score with that by distance: "rrf" for reciprocal
+                ranks, or {"weights": {"query": 0.3, "vector": 0.7}}.
             explain: Whether to report what was pruned, opened and read, next to the rows.
 
         Returns:
@@ -445,10 +462,16 @@ class Table:
             order_by=order_by,
             search_after=search_after,
             highlight=highlight,
+            vector=vector,
+            hybrid=hybrid,
             explain=explain,
         )
         if search_after is None:
             return search_options.search(self.handle, query, options, where=where)
+        if query is None or vector is not None:
+            raise InvalidInputError(
+                "search_after takes a query, and no vector.", hint="Use limit and offset."
+            )
         if limit is None or offset:
             raise InvalidInputError(
                 "search_after takes a limit, and no offset.", hint="Write limit=100."

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import typer
 
@@ -36,6 +37,7 @@ from indextables.query import search_options
 from indextables.query.plan import ScanPlan, entries, plan_scan
 from indextables.query.search import TableSearch
 from indextables.query.search_options import ExplainedRows, SearchOptions
+from indextables.query.vector_search import Hybrid, QueryVector
 from indextables.splits.search.snippets import Snippet
 from indextables.table import Table
 
@@ -175,6 +177,41 @@ def new_matches(table: Table, plan: ScanPlan, *, after: int, snippet: str | None
     return search.run()
 
 
+def parse_vector(text: str | None) -> QueryVector | None:
+    """Parse `COLUMN=[0.1, 0.2]`, or `COLUMN=@file.npy` with a one-dimensional array."""
+    if text is None:
+        return None
+    column, separator, value = text.partition("=")
+    if not separator or not column:
+        raise InvalidInputError(
+            f"--vector cannot be {text!r}.", hint="Write --vector embedding=@file.npy."
+        )
+    try:
+        if value.startswith("@"):
+            return {column: np.load(value[1:], allow_pickle=False)}
+        return {column: msgspec.json.decode(value, type=list[float])}
+    except (OSError, ValueError, msgspec.DecodeError) as error:
+        raise InvalidInputError(
+            f"The vector {value!r} for {column!r} cannot be read: {error}.",
+            hint="Pass a file of numpy, @file.npy, or a list of numbers, [0.1, 0.2].",
+        ) from error
+
+
+def parse_hybrid(text: str | None) -> Hybrid | None:
+    """Parse `rrf` or `query=0.3,vector=0.7`."""
+    if text is None:
+        return None
+    if text == "rrf":
+        return "rrf"
+    try:
+        pairs = (part.split("=", 1) for part in text.split(","))
+        return {"weights": {name.strip(): float(weight) for name, weight in pairs}}
+    except ValueError:
+        raise InvalidInputError(
+            f"--hybrid cannot be {text!r}.", hint="Write --hybrid rrf or query=0.3,vector=0.7."
+        ) from None
+
+
 app = typer.Typer()
 
 
@@ -187,13 +224,13 @@ app = typer.Typer()
 def search(
     path: PathArgument,
     query: Annotated[
-        str,
+        str | None,
         typer.Argument(
             metavar="QUERY",
             help='Words, "a phrase", column:word, column:>5, AND, OR, NOT.',
             show_default=False,
         ),
-    ],
+    ] = None,
     where: Where = None,
     columns: Columns = None,
     limit: Annotated[
@@ -208,6 +245,18 @@ def search(
     ] = None,
     snippet: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Text column to show a passage of.")
+    ] = None,
+    vector: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN=VECTOR", help="The rows nearest to a vector: @file.npy, or [0.1, 0.2]."
+        ),
+    ] = None,
+    hybrid: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WAY", help="Combine QUERY and --vector: rrf, or query=0.3,vector=0.7."
+        ),
     ] = None,
     follow_new: Annotated[
         bool, typer.Option("--follow", "-f", help="Show new matches as they are written.")
@@ -237,8 +286,14 @@ def search(
         raise InvalidInputError(
             "--explain and --follow exclude each other.", hint="Leave out one of them."
         )
+    if follow_new and (vector is not None or query is None):
+        raise InvalidInputError(
+            "--follow shows the matches of a query.", hint="Pass a query, and leave out --vector."
+        )
     names = names_of(columns)
-    wants_snippet = (json or output.is_terminal()) and order_by is None and not every
+    wants_snippet = (
+        (json or output.is_terminal()) and order_by is None and not every and query is not None
+    )
     snippet_column = snippet or (first_text_column(table) if wants_snippet else None)
     found = search_options.search(
         table.handle,
@@ -250,6 +305,8 @@ def search(
             snippet=snippet_column,
             order_by=order_by,
             explain=explain,
+            vector=parse_vector(vector),
+            hybrid=parse_hybrid(hybrid),
         ),
         where=where,
     )
@@ -259,13 +316,14 @@ def search(
     matches = found
     if follow_new:
         show_as_they_come(matches, snippet_column=snippet_column, as_json=json, first=True)
+        assert query is not None
         for later in follow(
             table, query, where=where, columns=names, snippet=snippet_column, interval=interval
         ):
             show_as_they_come(later, snippet_column=snippet_column, as_json=json, first=False)
     show(matches, snippet_column=snippet_column, as_json=json)
-    cut = not every and not follow_new and matches.num_rows == limit
-    if (output.is_terminal() and not json) or cut:
+    cut = not every and not follow_new and vector is None and matches.num_rows == limit
+    if vector is None and query is not None and ((output.is_terminal() and not json) or cut):
         _say_how_many(table, query, where, matches)
 
 

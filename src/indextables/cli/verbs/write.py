@@ -6,7 +6,7 @@ A schema is written as `ts timestamp, level string not null, message text`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any, cast
 
@@ -64,7 +64,7 @@ _TYPES = (
         "double",
         "decimal(p,s)",
     ),
-    *("date", "timestamp", "timestamp_ntz", "binary"),
+    *("date", "timestamp", "timestamp_ntz", "binary", "vector(n)"),
 )
 _ELSEWHERE = {
     "int64": "bigint",
@@ -78,10 +78,14 @@ _ELSEWHERE = {
 _HINT = "Write columns as 'name type', with commas between them: ts timestamp, level string, message text."
 
 
+_VECTOR = re.compile(r"vector\(\s*(\d+)\s*\)", re.IGNORECASE)
+
+
 def parse_schema(text: str) -> tuple[pa.Schema, dict[str, object]]:
     """Parse a schema, and return it with the indexing settings of its type names.
 
-    Types are those of Spark SQL; `text`, `ip` and `json` are strings that are indexed as such.
+    Types are those of Spark SQL; `text`, `ip` and `json` are strings that are indexed as such, and
+    `vector(384)` is a list of floats that is searched by similarity.
     """
     fields, settings, place = [], {}, 0
     while place < len(text):
@@ -89,10 +93,16 @@ def parse_schema(text: str) -> tuple[pa.Schema, dict[str, object]]:
         if match is None:
             message = f"The schema cannot be understood at position {place}: {text[place : place + 30]!r}."
             raise InvalidInputError(message, hint=_HINT, schema=text, position=place)
-        field, kind = _column(match["quoted"] or match["name"], match["type"].strip())
-        fields.append(field)
-        if kind is not None:
-            settings[f"indexing.typemap.{field.name}"] = kind
+        name, spelled = match["quoted"] or match["name"], match["type"].strip()
+        vector = _VECTOR.fullmatch(spelled)
+        if vector is not None:
+            fields.append(pa.field(name, pa.list_(pa.float32())))
+            settings[f"indexing.vectorDimension.{name}"] = vector[1]
+        else:
+            field, kind = _column(name, spelled)
+            fields.append(field)
+            if kind is not None:
+                settings[f"indexing.typemap.{name}"] = kind
         place = match.end() + 1
     return pa.schema(fields), dict(settings)
 
@@ -178,6 +188,12 @@ Substring = Annotated[
     list[str] | None,
     typer.Option("--substring", metavar="COLUMN", help="Index parts, for LIKE '%x%'; repeatable."),
 ]
+Vector = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--vector", metavar="COLUMN=N", help="A column of vectors of N numbers; repeatable."
+    ),
+]
 PartitionBy = Annotated[str | None, typer.Option(metavar="A,B", help="The partition columns.")]
 MergeSchema = Annotated[
     bool, typer.Option("--merge-schema", help="Add columns that the table does not have.")
@@ -206,6 +222,7 @@ def create(
     delimiter: Delimiter = None,
     text: Text = None,
     substring: Substring = None,
+    vector: Vector = None,
     partition_by: PartitionBy = None,
     name: Annotated[str | None, typer.Option(metavar="NAME", help="A name for the table.")] = None,
     description: Annotated[
@@ -234,12 +251,26 @@ def create(
         partition_columns=names_of(partition_by) or [],
         text=text or [],
         substring=substring or [],
+        vector=_dimensions(vector or []),
         options={**implied, **settings_of(option)},
         exist_ok=if_not_exists,
         name=name,
         description=description,
     )
     output.value(table.to_dict(), as_json=json)
+
+
+def _dimensions(vectors: Sequence[str]) -> dict[str, int]:
+    """Parse `COLUMN=N` for columns of vectors."""
+    dimensions = {}
+    for text in vectors:
+        column, _, number = text.rpartition("=")
+        if not column or not number.isdecimal():
+            raise InvalidInputError(
+                f"--vector cannot be {text!r}.", hint="Write --vector embedding=384."
+            )
+        dimensions[column] = int(number)
+    return dimensions
 
 
 @verb(

@@ -34,6 +34,7 @@ from indextables.config.indexing import (
     EXACT_KINDS,
     KINDS,
     MAX_TOKEN_LENGTH,
+    METRICS,
     RECORD_OPTIONS,
     STEMMERS,
     TOKEN_LENGTHS,
@@ -165,6 +166,10 @@ class ColumnMapping(Struct, frozen=True):
     """Whether there is a second field with the trigrams of the text."""
     exact: str = ""
     """Content of the field for whole values, if there is one: `value` or `hash`."""
+    dimension: int = 0
+    """How many numbers each vector of the column has; 0 if it does not hold vectors."""
+    metric: str = ""
+    """How the distance of two vectors is measured."""
 
     @property
     def whole(self) -> ColumnMapping | None:
@@ -205,6 +210,8 @@ class ColumnMapping(Struct, frozen=True):
     def terms(self) -> str:
         """The kind with its details, for messages and `explain`."""
         details = [d for d in (self.tokenizer, self.record) if d]
+        if self.dimension:
+            return f"vectors of {self.dimension} numbers ({self.metric})"
         if details:
             return f"{self.shown_kind} ({', '.join(details)})"
         return self.shown_kind
@@ -278,6 +285,7 @@ class DocMapping(Struct, frozen=True, dict=True):
                 "maxTokenLength": c.max_token_length,
                 **({"substring": True} if c.substring else {}),
                 **({"exact": c.exact} if c.exact else {}),
+                **({"dimension": c.dimension, "metric": c.metric} if c.dimension else {}),
             }
             for c in self.columns
         ]
@@ -356,12 +364,14 @@ def same_index(one: ColumnMapping, other: ColumnMapping) -> bool:
     return _shape(one) == _shape(other)
 
 
-def _shape(column: ColumnMapping) -> tuple[str, str, str, int]:
+def _shape(column: ColumnMapping) -> tuple[str | int, ...]:
     return (
         column.kind,
         column.tokenizer,
         column.record,
         column.max_token_length if column.tokenizer else 0,
+        column.dimension,
+        column.metric,
     )
 
 
@@ -381,6 +391,8 @@ def _unknown_columns(schema: pa.Schema, settings: IndexingSettings) -> Iterable[
         "indexing.tokenLength": settings.token_length,
         "indexing.nonindexed": settings.nonindexed,
         "indexing.substring": settings.substring,
+        "indexing.vectorDimension": settings.vector_dimension,
+        "indexing.vectorMetric": settings.vector_metric,
     }
     for key, columns in families.items():
         for column in columns:
@@ -421,6 +433,7 @@ def _column(
         _token_length(field.name, settings, same, faults),
         _has_grams(field, kind, settings, recorded, faults),
         exact,
+        *_vectors(field, kind, settings, recorded, faults),
     )
     if recorded is not None and not faults and not same_index(recorded, mapping):
         faults.append(_differs(recorded, mapping))
@@ -457,6 +470,33 @@ def _has_grams(
             f"Column {field.name!r} is of kind {kind}; indexing.substring needs string or text."
         )
     return asked and kind in ("string", "text")
+
+
+def _vectors(
+    field: pa.Field,
+    kind: str,
+    settings: IndexingSettings,
+    recorded: ColumnMapping | None,
+    faults: list[str],
+) -> tuple[int, str]:
+    """Return the dimension of a column's vectors and their metric."""
+    metric, dimension = METRICS[0], 0
+    if recorded is not None and recorded.dimension:
+        metric, dimension = recorded.metric, recorded.dimension
+    dimension = settings.vector_dimension.get(field.name, dimension)
+    metric = settings.vector_metric.get(field.name, metric)
+    if dimension and (kind != "none" or not is_list_of_floats(field.type)):
+        faults.append(
+            f"Column {field.name!r} is {field.type} of kind {kind}; indexing.vectorDimension needs a list of "
+            "floating-point numbers of kind none."
+        )
+    if field.name in settings.vector_metric and not dimension:
+        faults.append(
+            f"indexing.vectorMetric.{field.name} is set without indexing.vectorDimension.{field.name}."
+        )
+    if dimension:
+        return dimension, metric
+    return 0, ""
 
 
 def _default_record(kind: str, settings: IndexingSettings) -> str:
@@ -553,6 +593,8 @@ def _column_from_json(value: Mapping[str, Any]) -> ColumnMapping:
         value["maxTokenLength"],
         bool(value.get("substring", False)),
         str(value.get("exact", "")),
+        int(value.get("dimension", 0)),
+        str(value.get("metric", "")),
     )
 
 
@@ -574,6 +616,9 @@ def settings_of(mapping: DocMapping, schema: pa.Schema) -> dict[str, str]:
             settings[f"indexing.tokenizer.{column.name}"] = _with_source(column.tokenizer, _SPELLED)
         if column.substring:
             settings[f"indexing.substring.{column.name}"] = "true"
+        if column.dimension:
+            settings[f"indexing.vectorDimension.{column.name}"] = str(column.dimension)
+            settings[f"indexing.vectorMetric.{column.name}"] = column.metric
         if column.record != implied.record:
             settings[f"indexing.indexrecordoption.{column.name}"] = column.record
     usual = IndexingSettings().max_token_length

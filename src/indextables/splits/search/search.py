@@ -18,11 +18,12 @@ from msgspec import Struct
 
 from indextables.errors import InvalidInputError
 from indextables.model.predicate import Predicate
-from indextables.model.schema import HIGHLIGHT, SCORE, SNIPPET
+from indextables.model.schema import DISTANCE, HIGHLIGHT, SCORE, SNIPPET
 from indextables.splits.index.mapping import ColumnMapping
 from indextables.splits.query.tree import Query
 from indextables.splits.read.searchable import Rows, Searchable, rows_at
 from indextables.splits.search.match import OpenQuery, open_query
+from indextables.splits.search.nearest import NearestTo, find_nearest
 from indextables.splits.search.order import (
     After,
     OrderBy,
@@ -66,6 +67,8 @@ class SearchRequest(Struct, frozen=True):
     paged: bool = False
     after: After | None = None
     highlight: Highlight | None = None
+    nearest: NearestTo | None = None
+    """The vector by whose distance rows are ordered; the scores of hits are then distances."""
 
     def check(self, schema: pa.Schema) -> None:
         """Refuse a request that a table with this schema cannot answer."""
@@ -87,7 +90,7 @@ class SearchRequest(Struct, frozen=True):
             )
         taken = [
             name
-            for name in (SCORE, SNIPPET, HIGHLIGHT)
+            for name in (SCORE, SNIPPET, HIGHLIGHT, DISTANCE)
             if name in self.columns and self._adds(name)
         ]
         if taken:
@@ -111,7 +114,7 @@ class SearchRequest(Struct, frozen=True):
     @property
     def by_score(self) -> bool:
         """Whether rows come best first."""
-        return self.limit is not None and self.order_by is None
+        return self.limit is not None and self.order_by is None and self.nearest is None
 
     @property
     def scores(self) -> bool:
@@ -128,6 +131,8 @@ class SearchRequest(Struct, frozen=True):
     def _adds(self, name: str) -> bool:
         if name == SCORE:
             return self.scores
+        if name == DISTANCE:
+            return self.nearest is not None
         return (self.snippet if name == SNIPPET else self.highlight) is not None
 
 
@@ -165,6 +170,8 @@ def merge_results(
     if request.by_score:
         order = np.argsort(-found.column(SCORE).to_numpy(), kind="stable")
         found = rows_at(found, order)
+    elif request.nearest is not None:
+        found = rows_at(found, np.argsort(found.column(DISTANCE).to_numpy(), kind="stable"))
     elif request.orders:
         found = rows_at(found, ranking(_keys(found), request.orders))
     return _without_keys(found.slice(request.offset, request.limit))
@@ -223,9 +230,8 @@ def best_of(hits: Sequence[Hits], request: SearchRequest) -> tuple[Rows, Rows]:
     else:
         place = number
     if not request.orders:
-        order = np.argsort(
-            -np.concatenate([np.empty(0, np.float32), *(h.scores for h in hits)]), kind="stable"
-        )
+        scores = np.concatenate([np.empty(0, np.float32), *(h.scores for h in hits)])
+        order = np.argsort(scores if request.nearest else -scores, kind="stable")
     else:
         keys = [found.keys for found in hits if found.keys is not None]
         if keys:
@@ -283,6 +289,9 @@ def _weighs(split: Searchable, request: SearchRequest, statistics: TermStatistic
 
 def _hits(opened: OpenQuery, request: SearchRequest, *, alone: bool) -> Hits:
     """Return the rows to read, in order."""
+    if request.nearest is not None:
+        rows = opened.rows(request.where)
+        return find_nearest(opened.split, rows, request.nearest, request.wanted or 0)
     if request.by_score:
         if request.paged:
             return _best_after(opened, request)
@@ -394,6 +403,8 @@ def read_hits(
         table = pa.table({"": pa.nulls(len(hits.rows))})
     if request.scores:
         table = table.append_column(SCORE, hits.score_column())
+    if request.nearest is not None:
+        table = table.append_column(DISTANCE, hits.score_column())
     if request.snippet is not None:
         name = request.snippet.column
         column = split.mapping.find(name) or ColumnMapping(name, "", "none")
@@ -430,6 +441,7 @@ def _no_rows(request: SearchRequest, schema: pa.Schema, *, ordered: bool = True)
         request.scores,
         request.snippet is None,
         request.highlight,
+        request.nearest is None,
         order,
     )
     known = _EMPTY.get(key)
@@ -445,6 +457,7 @@ def _no_rows(request: SearchRequest, schema: pa.Schema, *, ordered: bool = True)
 def _empty(request: SearchRequest, schema: pa.Schema, *, ordered: bool) -> pa.Table:
     fields = [schema.field(name).remove_metadata() for name in request.columns]
     fields += [pa.field(SCORE, pa.float32())] if request.scores else []
+    fields += [pa.field(DISTANCE, pa.float32())] if request.nearest else []
     fields += [pa.field(SNIPPET, pa.string())] if request.snippet else []
     fields += [pa.field(HIGHLIGHT, request.highlight.type)] if request.highlight else []
     types = key_types(request.orders, schema) if ordered else {}

@@ -31,6 +31,7 @@ from indextables.splits.format.section_table import Origin
 from indextables.splits.index.builder import CHUNK_ROWS, IndexBuilder
 from indextables.splits.index.mapping import DocMapping
 from indextables.splits.index.tantivy_files import scratch_folder, writing_errors
+from indextables.splits.index.vectors import check_vectors
 from indextables.splits.write.statistics import SplitStatistics
 from indextables.storage.location import join, partition_folder
 
@@ -72,11 +73,14 @@ class SplitWriter:
         self._folder = scratch_folder("write", settings.temp_directory)
         self._current: _OpenSplit | None = None
         self._count = 0
+        self._rows = 0
         self._index_ratio = _FIRST_GUESS
 
     def write(self, batch: pa.RecordBatch) -> list[SplitInfo]:
         """Add rows and return the splits that became full."""
         batch = self._conform(batch)
+        check_vectors(batch, self._mapping, rows_before=self._rows)
+        self._rows += batch.num_rows
         full = []
         for start in range(0, batch.num_rows, CHUNK_ROWS):
             full += self._write_piece(batch.slice(start, CHUNK_ROWS))
