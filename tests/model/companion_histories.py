@@ -175,7 +175,7 @@ class WrittenSource:
             elif kind == "delete":
                 table.delete(f"id % 4 = {rng.randint(0, 3)}")
             elif kind == "update":
-                table.update({"level": "'B'"}, f"id % 3 = {rng.randint(0, 2)}")
+                table.update({"level": "'B'"}, predicate=f"id % 3 = {rng.randint(0, 2)}")
             elif kind == "optimize":
                 table.optimize.compact()
             elif kind == "z-order":

@@ -236,7 +236,8 @@ def test_every_statement_is_here() -> None:
 
 def test_a_statement_that_is_not_offered_is_refused_by_us(spark: SparkSession) -> None:
     with pytest.raises(
-        Exception, match="BUILD INDEXTABLES COMPANION is not offered: a split stores its rows"
+        Exception,
+        match="BUILD INDEXTABLES COMPANION is not offered: no statement makes a companion",
     ):
         spark.sql("BUILD INDEXTABLES COMPANION FOR DELTA 'x' AT LOCATION 'y'")
     assert spark.sql("SET spark.sql.shuffle.partitions").count() == 1
