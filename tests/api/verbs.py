@@ -345,8 +345,8 @@ READS = {
     ),
     "command": _names(
         "search scan count aggregate explain prewarm query changes to-parquet-view describe history files partitions "
-        "analyze state skipped-files component-sizes diff verify source-status settings man exit-codes report ui serve mcp jar "
-        "pack-env demo"  # demo makes a table in a new folder of its own
+        "analyze state skipped-files component-sizes diff verify source-status settings man exit-codes doctor report ui serve "
+        "mcp jar pack-env demo"  # demo makes a table in a new folder of its own
     ),
 }
 

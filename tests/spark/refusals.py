@@ -17,6 +17,11 @@ REFUSED: dict[str, tuple[tuple[int, int], tuple[str, ...]]] = {
         CAPABILITIES["CREATE TABLE LIKE"],
         ("test_delta_cases.py::test_a_statement_does_what_is_expected[a table like another",),
     ),
+    "the length of a VARCHAR in DESCRIBE": (
+        (4, 1),
+        ("test_declared_types.py::test_describe_shows_the_length_of_a_varchar",),
+    ),
+    "the type TIME": ((4, 1), ("test_types.py::test_time_of_day",)),
     "the type GEOMETRY": (
         (4, 1),
         (

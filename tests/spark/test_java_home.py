@@ -13,6 +13,12 @@ from indextables.spark import jvm as module
 from indextables.spark.jvm import bundled_home, java_home, java_version
 
 
+@pytest.fixture(autouse=True)
+def every_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The versions of Java that the newest Spark runs on; 4.0 and 4.1 do not run on Java 25."""
+    monkeypatch.setattr(module, "SUPPORTED", (17, 21, 25))
+
+
 def fake_java(folder: Path, version: str) -> Path:
     """A `java` that says its version and shows its arguments."""
     program = folder / "bin" / "java"

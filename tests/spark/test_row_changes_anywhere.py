@@ -21,6 +21,7 @@ ROWS: Rows = [(1, "a", 10), (2, "b", 20), (3, "c", 30)]
 @pytest.fixture(scope="module")
 def home(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("anywhere")
+    spark.conf.set("spark.sql.scripting.enabled", "true")  # off by default in Spark 4.0
     spark.sql(f"CREATE DATABASE anywhere LOCATION '{folder}/anywhere'")
     spark.sql("CREATE TABLE anywhere.t (id INT, c STRING, n INT) USING indextables")
     yield folder

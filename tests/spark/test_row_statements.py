@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 import indextables.spark as its
 from indextables import Table
+from indextables.spark.compat import SPARK
 
 STRUCTS = (
     "id INT, s STRUCT<a: INT, b: INT>, inner STRUCT<x: STRUCT<a: INT, b: INT>, y: INT>, list ARRAY<STRUCT<a: INT, b: INT>>, "
@@ -240,8 +241,9 @@ WRONG = {
         "'id'",
     ),
     f"MERGE INTO wrong t {S} WHEN NOT MATCHED THEN INSERT (id, v) VALUES (1)": (
-        "COUNT_MISMATCH",
-        "INSERT clause",
+        ("COUNT_MISMATCH", "INSERT clause")
+        if SPARK >= (4, 1)
+        else ("The number of inserted values", "fields")
     ),
     f"MERGE INTO wrong t {S} WHEN NOT MATCHED BY SOURCE THEN UPDATE SET v = n.w": (
         "UNRESOLVED_COLUMN",

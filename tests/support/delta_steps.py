@@ -10,6 +10,8 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from indextables.spark.compat import SPARK
+
 Rows = list[tuple[Any, ...]]
 
 Call = Callable[[SparkSession], Any]
@@ -26,6 +28,8 @@ class Step:
     """A query, and its rows, in any order."""
     says: Sequence[str] = field(default=())
     """Words of the error that it raises."""
+    since: tuple[int, int] = (4, 0)
+    """The first Spark that can do it; an older one must refuse it."""
 
 
 def rows_of(result: Any) -> Rows:
@@ -50,6 +54,10 @@ def run(spark: SparkSession, step: Step, names: dict[str, str]) -> None:
             spark.sql(text(step.does)) if isinstance(step.does, str) else step.does(spark)
         )
 
+    if step.since > SPARK:
+        with pytest.raises(PySparkException):
+            pytest.fail(f"{step.does} returned {act()}")
+        return
     if step.says:
         with pytest.raises(PySparkException) as raised:
             pytest.fail(f"{step.does} returned {act()}")

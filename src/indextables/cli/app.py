@@ -143,7 +143,7 @@ _VERBS_OF = (
         "merge reindex checkpoint compact tag verify repair purge erase expire truncate drop-partitions drop restore",
     ),
     ("sources", "companion sync source-status"),
-    ("other", "configure settings sql man exit-codes report ui serve mcp jar pack-env demo"),
+    ("other", "configure settings sql man exit-codes doctor report ui serve mcp jar pack-env demo"),
 )
 """The modules of verbs, in the order of the help."""
 VERBS = {name: module for module, names in _VERBS_OF for name in names.split()}
@@ -166,7 +166,7 @@ _ELSEWHERE = {
     "rollback": "restore",
 }
 """Names of verbs in other tools, mapped to ours."""
-_NEED_EVERYTHING = {"query", "report", "ui", "serve", "mcp", "jar", "pack-env", "demo"}
+_NEED_EVERYTHING = {"query", "doctor", "report", "ui", "serve", "mcp", "jar", "pack-env", "demo"}
 
 
 class LoadedOnCall(Mapping[str, Any]):

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import socket
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, requires, version
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -50,6 +51,8 @@ _PACKAGES = (
     "tantivy",
     "pyspark",
 )
+_EXTRA = re.compile(r"extra == ['\"]([\w-]+)")
+_REQUIREMENT_NAME = re.compile(r"[\w.-]+")
 _STORE_VARIABLES = ("AWS_", "AZURE_", "GOOGLE_", "GCP_")
 _SHOWN_VARIABLES = (
     "AWS_DEFAULT_REGION",
@@ -401,7 +404,7 @@ class FlushDataSkipping(Command):
 
 @dataclass(frozen=True)
 class DescribeEnvironment(Command):
-    """Describe settings and versions of the driver and its workers."""
+    """Describe this process: versions, extras, what this Spark can do, and settings."""
 
     leads: ClassVar = {"DESCRIBE INDEXTABLES ENVIRONMENT": {}}
     columns: ClassVar[pa.Schema] = row_schema(
@@ -412,38 +415,49 @@ class DescribeEnvironment(Command):
         yield "DESCRIBE INDEXTABLES ENVIRONMENT"
 
     def run(self, session: Session) -> pa.Table:
-        rows = environment(session.options)
-        common = {"host": rows[0]["host"], "role": rows[0]["role"], "property_type": "capability"}
-        capabilities = sorted(session.capabilities().items())
-        rows += [
-            {**common, "property_name": name, "property_value": value}
-            for name, value in capabilities
+        place = {"host": socket.gethostname(), "role": "driver"}
+        sections = [
+            *describe_installation(session),
+            *_settings(session.options),
+            ("variable", _variables()),
         ]
-        return self.rows(rows)
+        return self.rows(
+            [
+                {**place, "property_type": kind, "property_name": name, "property_value": value}
+                for kind, properties in sections
+                for name, value in properties
+            ]
+        )
 
 
-def environment(
-    options: Mapping[str, object] | None = None, *, role: str = "driver"
-) -> list[dict[str, Any]]:
-    """Return the environment of this process as rows; a Spark worker calls it with its own role."""
-    host = socket.gethostname()
-    sections = [
-        ("version", _versions()),
-        ("system", _system()),
-        *_settings(options),
-        ("variable", _variables()),
-    ]
-    return [
-        {
-            "host": host,
-            "role": role,
-            "property_type": kind,
-            "property_name": name,
-            "property_value": value,
-        }
-        for kind, properties in sections
-        for name, value in properties
-    ]
+def describe_installation(session: Session) -> Iterator[tuple[str, Iterable[tuple[str, str]]]]:
+    """Return what is installed and what works with it: kinds of properties, names and values."""
+    yield "version", [*_versions(), *session.engine_versions().items()]
+    yield "system", _system()
+    yield "extra", _extras()
+    yield "capability", sorted(session.capabilities().items())
+
+
+def _extras() -> Iterator[tuple[str, str]]:
+    """Yield each extra of the package, and what of it is not installed."""
+    missing: dict[str, list[str]] = {}
+    for requirement in requires("indextables") or ():
+        name, _, marker = requirement.partition(";")
+        extra = _EXTRA.search(marker)
+        package = _REQUIREMENT_NAME.match(name)
+        if extra is None or package is None:
+            continue
+        absent = missing.setdefault(extra[1], [])
+        try:
+            version(package[0])
+        except PackageNotFoundError:
+            absent.append(package[0])
+    for extra_name, packages in missing.items():
+        if packages:
+            value = f"needs {', '.join(packages)}: pip install 'indextables[{extra_name}]'"
+        else:
+            value = "installed"
+        yield extra_name, value
 
 
 def _versions() -> Iterator[tuple[str, str]]:

@@ -402,6 +402,10 @@ class Session:
         """Return what depends on the version of the engine: yes, or the version that it needs."""
         return {}
 
+    def engine_versions(self) -> Mapping[str, str]:
+        """Return the versions of the engine and of what it runs on."""
+        return {}
+
     # The verbs that can take long: a session with workers at hand lets these do the work.
 
     def merge(

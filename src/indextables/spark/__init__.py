@@ -53,11 +53,21 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("indextables"):
             raise
-        message = (
-            f"indextables.spark needs {error.name}. Install it: pip install 'indextables[spark]'."
-        )
-        raise ModuleNotFoundError(message, name=error.name) from error
+        raise ModuleNotFoundError(explain_missing(error), name=error.name) from error
     return getattr(module, name)
+
+
+def explain_missing(error: ModuleNotFoundError) -> str:
+    """Return why the package cannot be used here, and what to install."""
+    name = error.name or ""
+    if name.startswith("pyspark."):
+        installed = import_module("pyspark").__version__
+        return (
+            f"indextables.spark needs Spark 4.0 to 4.3, and PySpark {installed} is installed. "
+            "Install another: pip install 'indextables[spark]'. Without it, indextables.Table works "
+            "in the driver and in tasks."
+        )
+    return f"indextables.spark needs {name}. Install it: pip install 'indextables[spark]'."
 
 
 def __dir__() -> list[str]:

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyspark
+from pyspark.errors import AnalysisException
 from pyspark.serializers import CPickleSerializer
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas import types as arrow_types
 from pyspark.sql.types import StructType
 
@@ -103,6 +105,35 @@ def to_arrow_schema(schema: StructType) -> pa.Schema:
     return arrow_types.to_arrow_schema(schema, timestamp_utc=True)  # type: ignore[call-arg]  # PySpark 4.0 and 4.1
 
 
+def register_with_server(spark: SparkSession, source: type[DataSource]) -> None:
+    """Register a data source through Spark Connect.
+
+    Spark 4.0 refuses the name of a source that a package on the server has. That package is ours:
+    the format works there without registration.
+    """
+    try:
+        spark.dataSource.register(source)
+    except AnalysisException as error:
+        if SPARK >= (4, 1) or error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
+
+
+def with_offsets(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch from Spark in which every nested array has its offsets.
+
+    Spark 4.0 sends no offsets for an empty array, and pyarrow reads the first one regardless.
+    """
+    if SPARK >= (4, 1) or not any(map(_lacks_offsets, batch.columns)):
+        return batch
+    return batch.take(pa.array(range(batch.num_rows), pa.int64()))
+
+
+def _lacks_offsets(column: pa.Array) -> bool:
+    if column.type.num_fields == 0:
+        return False
+    return any(buffer is not None and buffer.size == 0 for buffer in column.buffers())
+
+
 def read_function(reader: DataSourceReader) -> Callable[[Iterator[pa.RecordBatch]], Iterator[Any]]:
     """Return the function that Spark's workers call with a batch that holds one pickled partition."""
 
@@ -142,5 +173,7 @@ __all__ = [
     "capabilities",
     "minor_version",
     "pack_read",
+    "register_with_server",
     "to_arrow_schema",
+    "with_offsets",
 ]

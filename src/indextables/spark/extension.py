@@ -77,7 +77,7 @@ from indextables.spark.compat import capabilities, pack_read
 from indextables.spark.error_texts import error_document
 from indextables.spark.executors import executors, run_on_executors
 from indextables.spark.functions import register_bucket_functions, register_table_functions
-from indextables.spark.jvm import PACKAGE, java_classes
+from indextables.spark.jvm import PACKAGE, describe_java, java_classes
 from indextables.spark.requests import (
     CatalogCall,
     Correction,
@@ -415,6 +415,18 @@ class SparkStatements(Session):
         """Return what the version of Spark decides."""
         return capabilities()
 
+    def engine_versions(self) -> Mapping[str, str]:
+        """Return the versions of the running Spark and its Java; without a session, those of the
+        Java that a session would start.
+        """
+        if self.spark is None:
+            return {"java": describe_java()}
+        versions = {"spark": self.spark.version}
+        if has_jvm(self.spark):
+            jvm: Any = self.spark._jvm
+            versions["java"] = str(jvm.System.getProperty("java.version"))
+        return versions
+
     def merge(
         self,
         table: TableReference,
@@ -644,6 +656,11 @@ class StatementDriver:
 
 
 _ALTERNATIVES = {
+    "CREATE": "Write with indextables.spark.write(df, path), then CREATE TEMPORARY VIEW v USING "
+    "indextables OPTIONS (path '...').",
+    "ALTER": "Change columns with Table.open(path).alter.",
+    "DESCRIBE": "Write DESCRIBE INDEXTABLES HISTORY '/path'.",
+    "RESTORE": "Write RESTORE INDEXTABLES '/path' TO VERSION n.",
     "DELETE": "Delete with indextables.spark.delete(spark, path, where=...).",
     "UPDATE": "Update with Table.open(path).update(set=..., where=...).",
     "MERGE": "Merge with Table.open(path).upsert(rows, on=[...]).",
@@ -657,6 +674,11 @@ _WITH_THE_JAR = "Or start the server with the jar that `indextables jar` builds.
 _FUNCTIONS = "|".join([*OPERATORS.values(), *EVERYWHERE.values()])
 _OUR_NAMES = re.compile(rf"`({_FUNCTIONS})`|\bindextables\b")
 """What Spark's refusal mentions if it is about our format or one of our search functions."""
+_CREATES_A_TABLE = re.compile(
+    r"(CREATE( OR REPLACE)?|REPLACE)( EXTERNAL)? TABLE\b.* USING INDEXTABLES\b"
+)
+_DELTA_STATEMENT = re.compile(r"RESTORE TABLE |DESC(RIBE)? HISTORY ")
+"""Statements that the extension adds, and that Spark's own grammar does not have."""
 
 
 def sql(
@@ -705,17 +727,25 @@ def _client_sql(
             hint="Search with indextables.spark.search() or the option query, or start the server "
             "with the jar that `indextables jar` builds.",
         )
+    words = [word.upper for word in _words(statement) or []]
+    first = words[0] if words else ""
+    if _CREATES_A_TABLE.match(" ".join(words)):
+        # Spark would accept it, and keep an entry without a path that nothing can read.
+        raise UnsupportedError(
+            "CREATE TABLE ... USING indextables needs the extension in the Spark Connect server.",
+            hint=f"{_ALTERNATIVES['CREATE']} {_WITH_THE_JAR}",
+        )
     try:
         return plain(statement, args, **kwargs)
     except PySparkException as error:
-        reason = str(error).strip().partition("\n")[0]
-        if "PYTHON_DATA_SOURCE_ERROR" in reason or not _OUR_NAMES.search(reason):
+        text = str(error).strip().partition("JVM stacktrace")[0]
+        is_ours = _OUR_NAMES.search(text) or _DELTA_STATEMENT.match(" ".join(words))
+        if "PYTHON_DATA_SOURCE_ERROR" in text or not is_ours:
             raise
-        words = _words(statement) or []
-        alternative = _ALTERNATIVES.get(words[0].upper if words else "", _OTHER_ALTERNATIVE)
+        reason = text.partition("\n")[0]
         raise UnsupportedError(
             f"This statement needs the extension in the Spark Connect server: {reason}",
-            hint=f"{alternative} {_WITH_THE_JAR}",
+            hint=f"{_ALTERNATIVES.get(first, _OTHER_ALTERNATIVE)} {_WITH_THE_JAR}",
         ) from error
 
 

@@ -77,6 +77,18 @@ def java_home(environ: Mapping[str, str] = os.environ) -> str | None:
     )
 
 
+def describe_java() -> str:
+    """Return the version and the location of the Java that a session would start, or what is
+    missing.
+    """
+    try:
+        home = java_home()
+    except UnsupportedError as error:
+        return f"{error.message} {error.hint}"
+    java = shutil.which("java") if home is None else str(Path(home, "bin", "java"))
+    return f"{java_version(str(java))} ({java})"
+
+
 def java_version(java: str) -> int | None:
     """Return the major version of a `java`, or None if it does not run."""
     try:

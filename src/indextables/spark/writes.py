@@ -34,6 +34,7 @@ from indextables.operations.prose import ProseSample, log_prose_hint
 from indextables.operations.row_write import RowWrite
 from indextables.operations.table_write import abandon_rows
 from indextables.operations.write_request import WriteRequest
+from indextables.spark.compat import with_offsets
 from indextables.spark.overwrites import (
     OVERWRITE_MODE,
     SESSION_OVERWRITE_MODE,
@@ -343,7 +344,9 @@ def _task(
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         sample = ProseSample(is_wanted=write.may_miss_text)
         try:
-            added = write.run(sample.watch(batch.rename_columns(names) for batch in batches))
+            added = write.run(
+                sample.watch(with_offsets(batch.rename_columns(names)) for batch in batches)
+            )
         except InvalidInputError as error:
             # Rows that cannot be written will not be writable at the next attempt either: told, not
             # raised.

@@ -1,5 +1,5 @@
-"""Verbs that are not about the rows of one table: configure, settings, sql, exit-codes, report, ui,
-serve, mcp, jar, pack-env, demo.
+"""Verbs that are not about the rows of one table: configure, settings, sql, exit-codes, doctor,
+report, ui, serve, mcp, jar, pack-env, demo.
 
 The manual page is generated from the verbs themselves.
 """
@@ -32,7 +32,9 @@ from indextables.cli.verb import (
     settings_of,
     verb,
 )
+from indextables.commands import Session
 from indextables.commands import sql as run_statement
+from indextables.commands.describe import describe_installation
 from indextables.config import PREFIX, REGISTRY, STORE_GROUPS, VERSION
 from indextables.errors import InvalidInputError, UnknownOptionError, UnsupportedError, nearest
 from indextables.web.report import write_report
@@ -244,6 +246,26 @@ def man(json: Json = False) -> None:
 def exit_codes(json: Json = False) -> None:
     """List the exit codes and their meanings."""
     output.rows(pa.Table.from_pylist(meanings()), as_json=json)
+
+
+@verb(app, "doctor", panel=_MORE, example="doctor")
+def doctor(json: Json = False) -> None:
+    """Show what works here: versions of Python, Spark and Java, extras, and what this Spark lacks.
+
+    `DESCRIBE INDEXTABLES ENVIRONMENT` shows the same for a running session, and its settings.
+    """
+    session, missing = Session(), []
+    try:
+        session = import_module("indextables.spark.extension").SparkStatements()
+    except ModuleNotFoundError as error:
+        reason = import_module("indextables.spark").explain_missing(error)
+        missing = [{"kind": "capability", "name": "spark", "value": reason}]
+    rows = [
+        {"kind": kind, "name": name, "value": value}
+        for kind, properties in describe_installation(session)
+        for name, value in properties
+    ]
+    output.rows(pa.Table.from_pylist(rows + missing), as_json=json)
 
 
 _LOOK = "Looking"

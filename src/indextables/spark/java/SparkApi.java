@@ -61,6 +61,11 @@ class SparkApi {
     return plan.nodeName().equals("AddCheckConstraint");
   }
 
+  /** Whether an INSERT must name every column: Spark fills the others with NULL from 4.1. */
+  static boolean refusesMissingColumns(SparkSession session) {
+    return session.version().startsWith("4.0.");
+  }
+
   /** The columns of the outer query that a subquery uses: a method of its own from 4.1. */
   static Seq outerColumns(SubqueryExpression subquery) {
     scala.Product parts = (scala.Product) subquery;

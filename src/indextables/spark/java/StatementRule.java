@@ -1,6 +1,7 @@
 package indextables;
 
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
+import org.apache.spark.sql.catalyst.plans.logical.InsertIntoStatement;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
@@ -25,6 +26,8 @@ public class StatementRule extends Rule {
     LogicalPlan plan = (LogicalPlan) given;
     if (plan instanceof EmbeddedStatement) plan = ((EmbeddedStatement) plan).parse(session);
     if (plan instanceof CreateTableLikeCommand && !CatalogApi.HAS_LIKE) refuseLike((CreateTableLikeCommand) plan);
+    if (plan instanceof InsertIntoStatement && SparkApi.refusesMissingColumns(session))
+      return MissingColumns.fill(session, (InsertIntoStatement) plan);
     if (!isRowChange(plan)) return plan;
     LogicalPlan command = RowChangeCommand.of(session, plan);
     return command == null ? plan : command;

@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 from pyspark.sql.udf import _wrap_function
 
 from indextables.config.registry import share_folder
+from indextables.spark.compat import register_with_server
 from indextables.spark.data_frame_writer import accept_partition_columns
 from indextables.spark.error_texts import plain_errors
 from indextables.spark.jvm import java_classes
@@ -124,7 +125,7 @@ def register_source(spark: SparkSession) -> None:
     if spark in _sessions_with_source:
         return
     if not has_jvm(spark):
-        spark.dataSource.register(DefaultSource)
+        register_with_server(spark, DefaultSource)
         _sessions_with_source.add(spark)
         return
     accept_partition_columns(FORMATS)

@@ -37,7 +37,7 @@ from indextables.operations.first_write import with_options
 from indextables.operations.prose import ProseSample, log_prose_hint
 from indextables.operations.row_write import RowWrite
 from indextables.operations.write_request import WriteRequest
-from indextables.spark.compat import DataSourceStreamArrowWriter
+from indextables.spark.compat import DataSourceStreamArrowWriter, with_offsets
 from indextables.spark.error_texts import plain_errors
 from indextables.spark.overwrites import (
     OVERWRITE_MODE,
@@ -204,7 +204,7 @@ def run_task(write: RowWrite, batches: Iterator[pa.RecordBatch]) -> WrittenSplit
     write = under_session(write, properties)
     sample = ProseSample(is_wanted=write.may_miss_text)
     return WrittenSplits(
-        added=write.run(sample.watch(batches)),
+        added=write.run(sample.watch(map(with_offsets, batches))),
         plan=write,
         application=properties.get("spark.app.id"),
         query_id=properties.get("sql.streaming.queryId"),
