@@ -386,6 +386,20 @@ BUGS: dict[str, Bug] = {
         "True",
         (f"{TABLE}/test_removed_tables.py",),
     ),
+    "D6": Bug(
+        "identity checks",
+        "indextables.operations.drop_table:_check_marker",
+        "store.head(log_files.DROPPED) is None",
+        "False",
+        (f"{TABLE}/test_drop_table.py",),
+    ),
+    "D7": Bug(
+        "identity checks",
+        "indextables.operations.drop_table:_check_unchanged",
+        "found is None or not is_same_object(found, newest)",
+        "False",
+        (f"{TABLE}/test_drop_table.py",),
+    ),
     # Words.
     "W1": Bug(
         "search",
