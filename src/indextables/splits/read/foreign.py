@@ -623,9 +623,12 @@ class ForeignReader:
         for segment, size in enumerate(self._sizes):
             last = bisect_left(sought, first + size, done)
             if last > done:
-                self._store(segment).read(
-                    [number - first for number in sought[done:last]], form, columns, done
-                )
+                numbers = [number - first for number in sought[done:last]]
+                try:
+                    self._store(segment).read(numbers, form, columns, done)
+                except BadFileError as failure:
+                    message = f"The split {self.path} is damaged: {failure.message}"
+                    raise BadFileError(message, path=self.path) from failure
             done, first = last, first + size
         columns.pop()
         if order is None:

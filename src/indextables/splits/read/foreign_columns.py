@@ -203,6 +203,8 @@ _STORE_VERSION = 2
 _STORE_FOOTER = struct.Struct("<IQB15x")
 _PLAIN, _LZ4, _ZSTD = 0, 1, 4
 _TEXT, _U64, _I64, _DATE, _F64, _BOOL = 0, 1, 2, 5, 6, 9
+_OTHER_KINDS = frozenset({3, 4, 7, 8, 10, 11, 12, 13})
+"""Facets, bytes, extensions, JSON, addresses, nulls, arrays and objects."""
 _HEAD_BYTES = 5
 _KNOWN_VALUES = 10_000
 _FIXED = {
@@ -247,15 +249,19 @@ class DocumentStore:
                     row + done,
                 )
                 done = last
+        except _OtherKindError as e:
+            raise UnknownFormError(f"A document cannot be read: {e}.") from e
         except (
             struct.error,
             IndexError,
             ValueError,
             TypeError,
+            OSError,  # of Arrow, for damaged LZ4
             zstd.ZstdError,
             pa.ArrowException,
         ) as e:
-            raise UnknownFormError(f"A document cannot be read: {e}.") from e
+            # Not left to tantivy: a length that lies makes it end the process.
+            raise BadFileError(f"A document is damaged: {e}.") from e
 
     def _block(self, number: int) -> tuple[bytes, list[int], int]:
         """Return a block, the offsets of its documents, and the number of the first. Not cached,
@@ -306,6 +312,10 @@ _Value = tuple[Callable[[bytes, int], tuple[Any, ...]] | None, int, int, Change 
 """How to read values of a field and kind: unpacker (None for length-prefixed text), length, column
 in the row (-1 to skip), and conversion.
 """
+
+
+class _OtherKindError(Exception):
+    """A value is of a kind that tantivy reads and `DocumentForm` does not."""
 
 
 class DocumentForm:
@@ -360,6 +370,8 @@ class DocumentForm:
         field, code = _VALUE_HEAD.unpack(head)
         place, change = self._places.get(field, (-1, None))
         form = _FIXED.get(code)
+        if form is None and code in _OTHER_KINDS:
+            raise _OtherKindError(f"a value of kind {code}")
         if form is None and code != _TEXT:
             raise ValueError(f"a value of kind {code}")
         if code == _F64:

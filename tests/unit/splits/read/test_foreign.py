@@ -22,7 +22,6 @@ import tantivy
 from indextables.errors import BadFileError, UnsupportedError
 from indextables.splits.format.source import LocalSource
 from indextables.splits.index.tantivy_files import with_footer
-from indextables.splits.read.bundle_files import UnknownFormError
 from indextables.splits.read.foreign import ForeignReader
 from indextables.splits.read.foreign_columns import DocumentForm, DocumentStore
 from tests.support.bundles import bundle, stop_number_of
@@ -253,17 +252,47 @@ def test_what_is_no_bundle_is_refused(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("claimed", [0, 100, 1 << 20])
-def test_a_block_of_documents_is_not_unpacked_beyond_what_it_claims(claimed: int) -> None:
-    block = struct.pack("<I", claimed) + pa.compress(bytes(64 << 20), codec="zstd", asbytes=True)
+def store_of(block: bytes, *, codec: int) -> DocumentStore:
+    """A document store of one block."""
     layer = b"".join(
         map(stop_number_of, [1, 0, 0, 1, len(block)])
     )  # one block: its first document, place, documents, length
     index = stop_number_of(1) + stop_number_of(len(layer)) + layer
-    store = DocumentStore(with_footer(block + index + struct.pack("<IQB15x", 2, len(block), 4)))
+    return DocumentStore(with_footer(block + index + struct.pack("<IQB15x", 2, len(block), codec)))
+
+
+def block_of(document: bytes) -> bytes:
+    """A block of one document, not compressed."""
+    return document + struct.pack("<II", 0, 1)
+
+
+TEXT_OF_4_TB = bytes([129]) + struct.pack("<IB", 0, 0) + stop_number_of(1 << 42) + b"short"
+
+
+@pytest.mark.parametrize(
+    ("block", "codec"),
+    [
+        (block_of(TEXT_OF_4_TB), 0),
+        (block_of(bytes([129]) + struct.pack("<IB", 0, 99)), 0),
+        (block_of(b""), 0),
+        (struct.pack("<I", 100) + b"no lz4 at all", 1),
+        (struct.pack("<I", 100) + b"no zstd at all", 4),
+    ],
+    ids=["a text of 4 TB", "an unknown kind", "no document", "lz4", "zstd"],
+)
+def test_a_damaged_document_is_an_error_and_not_left_to_tantivy(block: bytes, codec: int) -> None:
+    """Tantivy ends the process where a length that lies is more than there is memory."""
+    with pytest.raises(BadFileError, match="A document is damaged"):
+        store_of(block, codec=codec).read([0], DocumentForm([], []), [[None]], 0)
+
+
+@pytest.mark.parametrize("claimed", [0, 100, 1 << 20])
+def test_a_block_of_documents_is_not_unpacked_beyond_what_it_claims(claimed: int) -> None:
+    block = struct.pack("<I", claimed) + pa.compress(bytes(64 << 20), codec="zstd", asbytes=True)
+    store = store_of(block, codec=4)
     tracemalloc.start()
     try:
-        with pytest.raises(UnknownFormError, match="not as large as it claims"):
+        with pytest.raises(BadFileError, match="not as large as it claims"):
             store.read([0], DocumentForm([], []), [[None]], 0)
         assert tracemalloc.get_traced_memory()[1] < 8 << 20
     finally:
