@@ -259,7 +259,8 @@ def parquet_checkpoint(folder: Path, rng: random.Random) -> str | None:
     else:
         odd = rng.choice([n for n in NUMBERS if n is None or abs(n) < 2**63])
         kind = pa.int64() if pa.types.is_integer(field.type) else field.type
-        value = odd if pa.types.is_integer(field.type) and not isinstance(odd, float) else None
+        is_taken = pa.types.is_integer(field.type) and not isinstance(odd, float | bool)
+        value = odd if is_taken else None
         rows = rows.set_column(at, pa.field(name, kind), pa.array([value] * rows.num_rows, kind))
     out = io.BytesIO()
     pq.write_table(rows, out, compression="zstd")
