@@ -1632,7 +1632,7 @@ class Table:
         """Report on the table: `t.inspect.files()`, `history()`, `state()`, `partitions()`,
         `component_sizes()`, ...
         """
-        return inspection.Inspection(self.handle)
+        return inspection.Inspection(self.handle.log_handle())
 
     @property
     def admin(self) -> Administration:

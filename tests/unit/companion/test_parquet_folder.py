@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -300,3 +300,42 @@ def test_a_companion_is_verified_and_checkpointed(tmp_path: Path, folder: Path) 
     data[100] ^= 0xFF
     split.write_bytes(data)
     assert not made.verify(full=True).healthy
+
+
+def test_a_file_that_is_replaced_while_it_is_indexed_is_an_error_and_changes_nothing(
+    tmp_path: Path, folder: Path
+) -> None:
+    made = make(tmp_path, folder)
+
+    def replace_first(tasks: Sequence[Any]) -> Iterator[Any]:
+        write(folder, "a", range(50, 60), "omega")
+        for task in tasks:
+            yield task.run()
+
+    with pytest.raises(SourceChangedError, match=r"a\.parquet"):
+        made.sync(execute=replace_first)
+    assert Table.open(made.path).version == made.version
+    assert ids(Table.open(made.path), "omega") == list(range(50, 60))
+    assert list((tmp_path / "index").rglob("*.split")) == []
+
+
+def test_files_with_times_in_the_future_are_indexed_and_followed(
+    tmp_path: Path, folder: Path
+) -> None:
+    for path in folder.iterdir():
+        os.utime(path, (4_000_000_000, 4_000_000_000))
+    made = make(tmp_path, folder, options={"companion.settleTime": 60})
+    assert made.sync().files_indexed == 2
+    write(folder, "a", range(50, 60), "omega")
+    os.utime(folder / "a.parquet", (4_000_000_000, 4_000_000_000))
+    assert ids(Table.open(made.path), "omega") == list(range(50, 60))
+
+
+def test_reports_are_of_the_splits_that_the_log_names(tmp_path: Path, folder: Path) -> None:
+    made = make(tmp_path, folder)
+    made.sync()
+    write(folder, "c", range(20, 25), "alpha")
+    made = made.refresh()
+    assert made.files().num_rows == 1
+    assert made.component_sizes().num_rows > 5
+    assert made.history().column("operation").to_pylist() == ["SYNC", "CREATE"]
