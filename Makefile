@@ -7,7 +7,7 @@ UV_VERSION := 0.13.7
 STAMP := $(VENV)/.ready
 export PYTHONDONTWRITEBYTECODE :=
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-all test-deps check api dist-test spark test-spark torture programs bench bench-log bench-search bench-spark bench-upkeep numbers docs lock clean dist
+.PHONY: help setup java demo test test-all test-deps check api dist-test spark test-spark torture programs bench bench-log bench-search bench-spark bench-upkeep bench-companion numbers docs lock clean dist
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -106,6 +106,9 @@ bench-log: setup $(VENV)/.ready-bench ## the transaction log against delta-rs an
 
 bench-search: setup $(VENV)/.ready-bench ## tables against Lance, infino, DuckDB and raw tantivy (ROWS=1000000, WORDS=200: about 10 minutes)
 	@$(BIN)/python -m bench.search
+
+bench-companion: setup ## a companion of a Delta table beside a table and DuckDB over its files (ROWS=400000: a minute)
+	@$(BIN)/python -m bench.companion
 
 bench-upkeep: setup $(VENV)/.ready-bench ## merging against writing again; changing rows beside delta-rs and Lance; planning a purge
 	@$(BIN)/python -m bench.upkeep
