@@ -76,6 +76,7 @@ CALLS = {
     "spark": "import indextables.spark; indextables.spark.session",
     "plots": "table.plot.sizes()",
     "duckdb": "table.to_duckdb()",
+    "delta": "indextables.Table.companion('index', source='none', format='delta')",
     "hdfs": "indextables.open_table('hdfs://127.0.0.1:1/logs')",
     "otel": "from indextables import metrics; metrics.to_opentelemetry()",
     "otlp": "from indextables.web import otlp; list(otlp.parse_logs(b'', otlp.PROTOBUF))",
