@@ -35,7 +35,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def run(*words: object, cwd: Path) -> str:
-    done = subprocess.run(list(map(str, words)), cwd=cwd, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        list(map(str, words)), cwd=cwd, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
@@ -43,7 +45,16 @@ def run(*words: object, cwd: Path) -> str:
 def environment(folder: Path, *requirements: object) -> Path:
     """The programs of a new environment that holds these requirements and what they need."""
     run(UV, "venv", "--quiet", "--python", sys.executable, folder / "env", cwd=folder)
-    run(UV, "pip", "install", "--quiet", "--python", folder / "env" / "bin" / "python", *requirements, cwd=folder)
+    run(
+        UV,
+        "pip",
+        "install",
+        "--quiet",
+        "--python",
+        folder / "env" / "bin" / "python",
+        *requirements,
+        cwd=folder,
+    )
     return folder / "env" / "bin"
 
 
@@ -57,7 +68,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 def test_the_wheel_holds_both_packages_and_what_they_read(built: tuple[Path, Path]) -> None:
     names = set(zipfile.ZipFile(built[0]).namelist())
-    sources = {p.relative_to(ROOT / "src").as_posix() for p in (ROOT / "src").rglob("*") if p.is_file()}
+    sources = {
+        p.relative_to(ROOT / "src").as_posix() for p in (ROOT / "src").rglob("*") if p.is_file()
+    }
     assert {n for n in sources if "__pycache__" not in n} <= names
     assert "pyspark_indextables/__init__.py" in names
     assert "indextables/py.typed" in names
@@ -65,11 +78,19 @@ def test_the_wheel_holds_both_packages_and_what_they_read(built: tuple[Path, Pat
         assert any(n.endswith("/tests/dist/test_installed.py") for n in sdist.getnames())
 
 
-def test_the_library_works_where_nothing_else_is_installed(built: tuple[Path, Path], tmp_path: Path) -> None:
+def test_the_library_works_where_nothing_else_is_installed(
+    built: tuple[Path, Path], tmp_path: Path
+) -> None:
     programs = environment(tmp_path, built[0])
     assert run(programs / "python", "-c", PROGRAM, cwd=tmp_path).startswith("0.")
-    without = subprocess.run([programs / "indextables"], capture_output=True, text=True, check=False)
-    assert (without.returncode, "indextables[cli]" in without.stderr, "Traceback" in without.stderr) == (1, True, False)
+    without = subprocess.run(
+        [programs / "indextables"], capture_output=True, text=True, check=False
+    )
+    assert (
+        without.returncode,
+        "indextables[cli]" in without.stderr,
+        "Traceback" in without.stderr,
+    ) == (1, True, False)
 
 
 CALLS = {
@@ -96,10 +117,16 @@ table = indextables.write_table("logs", [{"message": "gateway timeout"}], text=[
 
 def call(programs: Path, extra: str, folder: Path) -> str:
     """What the call of an extra prints, without a Java that is installed elsewhere."""
-    env = {key: value for key, value in os.environ.items() if key not in ("JAVA_HOME", "PYTHONPATH")}
+    env = {
+        key: value for key, value in os.environ.items() if key not in ("JAVA_HOME", "PYTHONPATH")
+    }
     words = [programs / "python", "-c", TABLE + CALLS[extra]]
     found = subprocess.run(
-        list(map(str, words)), cwd=folder, env={**env, "PATH": str(programs)}, capture_output=True, text=True
+        list(map(str, words)),
+        cwd=folder,
+        env={**env, "PATH": str(programs)},
+        capture_output=True,
+        text=True,
     )
     return str(found.stdout + found.stderr)
 
@@ -109,7 +136,9 @@ def test_an_extra_alone_works_and_a_call_without_it_names_it(
     built: tuple[Path, Path], tmp_path: Path, extra: str
 ) -> None:
     base = BASE.get(extra)
-    programs = environment(tmp_path, f"indextables{f'[{base}]' if base else ''} @ {built[0].as_uri()}")
+    programs = environment(
+        tmp_path, f"indextables{f'[{base}]' if base else ''} @ {built[0].as_uri()}"
+    )
     assert f"indextables[{extra}]" in call(programs, extra, tmp_path)
     chosen = ",".join(filter(None, (base, extra)))
     run(
@@ -124,7 +153,13 @@ def test_an_extra_alone_works_and_a_call_without_it_names_it(
     )
     printed = call(programs, extra, tmp_path)
     assert f"indextables[{extra}]" not in printed
-    expected = {"hdfs": "Connection refused", "web": "none", "mcp": "none", "java": "3"}.get(extra, "")
+    expected = {
+        "hdfs": "Connection refused",
+        "web": "none",
+        "mcp": "none",
+        "delta": "none",
+        "java": "3",
+    }.get(extra, "")
     assert expected in printed
     assert expected or not printed, "a call that works prints nothing"
 
@@ -134,11 +169,15 @@ def test_a_service_without_the_command_line_names_its_extra(
     built: tuple[Path, Path], tmp_path: Path, extra: str
 ) -> None:
     programs = environment(tmp_path, f"indextables[{extra}] @ {built[0].as_uri()}")
-    found = subprocess.run([programs / "indextables", "serve"], capture_output=True, text=True, check=False)
+    found = subprocess.run(
+        [programs / "indextables", "serve"], capture_output=True, text=True, check=False
+    )
     assert (found.returncode, "indextables[cli]" in found.stderr) == (1, True)
 
 
-def test_the_readme_runs_with_the_extras_that_it_names(built: tuple[Path, Path], tmp_path: Path) -> None:
+def test_the_readme_runs_with_the_extras_that_it_names(
+    built: tuple[Path, Path], tmp_path: Path
+) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     named = re.search(r'pip install "\.\[([\w,]+)\]"', text)
     assert named is not None
@@ -147,7 +186,9 @@ def test_the_readme_runs_with_the_extras_that_it_names(built: tuple[Path, Path],
     folder.mkdir()
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     words = [programs / "python", "-m", "tests.support.read_pages", ROOT / "README.md"]
-    done = subprocess.run(list(map(str, words)), cwd=folder, env=env, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        list(map(str, words)), cwd=folder, env=env, capture_output=True, text=True, timeout=600
+    )
     assert done.returncode == 0, done.stdout + done.stderr[-5000:]
 
 
