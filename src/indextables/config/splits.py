@@ -19,7 +19,8 @@ class SplitWriterSettings(SettingsGroup, frozen=True):
         "indexWriter.tempDirectoryPath",
         local_path(),
         "",
-        "Folder in which splits are built before upload; empty: the temporary folder of the system.",
+        "Folder in which splits are built before upload; empty: the temporary folder of the "
+        "system, or memory (/dev/shm) for splits of up to 8 MB of rows.",
     )
     target_bytes: int = setting(
         "write.targetSplitSize",

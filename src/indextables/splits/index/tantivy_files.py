@@ -11,12 +11,17 @@ arrives as a BaseException.
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import shutil
 import struct
 import tempfile
+import time
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
 from operator import le
 from pathlib import Path
 from types import TracebackType
@@ -262,6 +267,57 @@ def scratch_folder(purpose: str, directory: str | None) -> Path:
         )
     with writing_errors(directory or tempfile.gettempdir(), "Making a folder for unfinished files"):
         return Path(tempfile.mkdtemp(prefix=f"indextables-{purpose}-", dir=directory or None))
+
+
+MEMORY = Path("/dev/shm")
+_MEMORY_PREFIX = "indextables-small-"
+_MIN_FREE_BYTES = 256 << 20
+_STALE_SECONDS = 60
+
+
+class MemoryFolder:
+    """A folder for the unfinished files of a small split, in memory: tantivy syncs its writes, and
+    a disk would delay them.
+
+    The process holds a lock on the folder. The next process that makes one removes the folders of
+    killed processes, whose locks are free.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+
+    @classmethod
+    def make(cls) -> MemoryFolder | None:
+        """Create a folder, or return None where memory is scarce or no file system is in it."""
+        try:
+            system = os.statvfs(MEMORY)
+            if system.f_bavail * system.f_frsize < _MIN_FREE_BYTES:
+                return None
+            _remove_stale_folders()
+            return cls(Path(tempfile.mkdtemp(prefix=_MEMORY_PREFIX, dir=MEMORY)))
+        except OSError:
+            return None
+
+    def remove(self) -> None:
+        """Remove the folder and everything in it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._lock)
+
+
+@cache
+def _remove_stale_folders() -> None:
+    for path in MEMORY.glob(f"{_MEMORY_PREFIX}*"):
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime < _STALE_SECONDS:
+                continue  # it may be about to be locked
+            folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(path, ignore_errors=True)
+            finally:
+                os.close(folder)
 
 
 def _cannot_write(folder: str, doing: str, error: BaseException) -> StorageError:

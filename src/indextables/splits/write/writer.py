@@ -30,7 +30,7 @@ from indextables.splits.format.parquet import ParquetBody
 from indextables.splits.format.section_table import Origin
 from indextables.splits.index.builder import CHUNK_ROWS, IndexBuilder
 from indextables.splits.index.mapping import DocMapping
-from indextables.splits.index.tantivy_files import scratch_folder, writing_errors
+from indextables.splits.index.tantivy_files import MemoryFolder, scratch_folder, writing_errors
 from indextables.splits.index.vectors import check_vectors
 from indextables.splits.write.statistics import SplitStatistics
 from indextables.storage.location import join, partition_folder
@@ -48,6 +48,8 @@ def split_path(partition_values: Mapping[str, str | None], name: str) -> str:
 
 _FIRST_GUESS = 1.2
 """Initial ratio of index size to row size, until a split is finished."""
+_SMALL_BYTES = 8 << 20
+"""Rows up to this size are indexed in memory if there is a file system in memory."""
 
 
 class SplitWriter:
@@ -70,7 +72,13 @@ class SplitWriter:
         self._stats = stats
         self._tags = tags
         self._origin = origin
-        self._folder = scratch_folder("write", settings.temp_directory)
+        self._memory: MemoryFolder | None = None
+        self._folder: Path | None = None
+        if settings.temp_directory:
+            self._folder = scratch_folder("write", settings.temp_directory)
+        self._pending: list[pa.RecordBatch] = []
+        """The first rows, until it is certain that they are many: then the folder is on disk."""
+        self._pending_bytes = 0
         self._current: _OpenSplit | None = None
         self._count = 0
         self._rows = 0
@@ -81,13 +89,42 @@ class SplitWriter:
         batch = self._conform(batch)
         check_vectors(batch, self._mapping, rows_before=self._rows)
         self._rows += batch.num_rows
+        if self._folder is None:
+            self._pending.append(batch)
+            self._pending_bytes += batch.nbytes
+            if self._is_small():
+                return []
+            self._folder = scratch_folder("write", None)
+            return self._write_pending()
+        return self._write_batch(batch)
+
+    def _is_small(self) -> bool:
+        most = min(_SMALL_BYTES, self._settings.target_bytes)
+        return self._pending_bytes <= most and self._rows < self._settings.max_rows
+
+    def _write_pending(self) -> list[SplitInfo]:
+        pending, self._pending = self._pending, []
+        return [split for batch in pending for split in self._write_batch(batch)]
+
+    def _write_batch(self, batch: pa.RecordBatch) -> list[SplitInfo]:
         full = []
         for start in range(0, batch.num_rows, CHUNK_ROWS):
             full += self._write_piece(batch.slice(start, CHUNK_ROWS))
         return full
 
     def finish(self) -> list[SplitInfo]:
-        """Complete the last split. Returns an empty list if there is none."""
+        """Complete the last splits. Returns an empty list if there are none."""
+        full: list[SplitInfo] = []
+        if self._pending:
+            self._memory = MemoryFolder.make()
+            if self._memory is None:
+                self._folder = scratch_folder("write", None)
+            else:
+                self._folder = self._memory.path
+            full += self._write_pending()
+        return full + self._finish_current()
+
+    def _finish_current(self) -> list[SplitInfo]:
         if self._current is None:
             return []
         current, self._current = self._current, None
@@ -100,7 +137,11 @@ class SplitWriter:
         if self._current is not None:
             self._current.discard()
             self._current = None
-        shutil.rmtree(self._folder, ignore_errors=True)
+        if self._memory is not None:
+            self._memory.remove()
+        elif self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        self._memory = self._folder = None
 
     def __enter__(self) -> SplitWriter:
         return self
@@ -125,7 +166,7 @@ class SplitWriter:
                 current.rows >= self._settings.max_rows
                 or self._estimate(current) >= self._settings.target_bytes
             ):
-                full += self.finish()
+                full += self._finish_current()
         return full
 
     def _open(self) -> _OpenSplit:
@@ -137,6 +178,7 @@ class SplitWriter:
             tags=self._tags,
             origin=self._origin,
         )
+        assert self._folder is not None
         folder = self._folder / f"{self._count}"
         return _OpenSplit(folder, self.schema, self._mapping, self._settings.heap_bytes, statistics)
 

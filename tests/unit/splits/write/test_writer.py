@@ -273,3 +273,4 @@ def test_a_time_column_that_is_none_is_named() -> None:
             InvalidInputError, match=r"'a', which is no timestamp column. Timestamp columns: at"
         ):
             writer.write(batch)
+            writer.finish()
