@@ -58,7 +58,7 @@ spark: $(if $(filter $(VERSION),$(OTHER_SPARKS)),$(VENV)/spark-$(VERSION)/.ready
 TESTS ?= tests/spark
 test-spark: TEST_PYTHON := $(if $(filter $(VERSION),$(OTHER_SPARKS)),$(VENV)/spark-$(VERSION)/bin/python)
 test-spark: spark ## the Spark tests with VERSION=4.0|4.1|4.2|4.3; TESTS=tests/spark/test_x.py picks some
-	@rm -f $(VENV)/spark-$(VERSION).jsonl
+	@if [ "$(TESTS)" = tests/spark ]; then rm -f $(VENV)/spark-$(VERSION).jsonl; fi  # some tests add to the last run
 	@export SPARK_TEST_RESULTS=$(abspath $(VENV))/spark-$(VERSION).jsonl; $(PYTEST) -m "not slow" $(NO_HANG) $(TESTS)
 
 RESOLUTION ?= highest

@@ -51,6 +51,7 @@ from tests.api.spark_verbs import SparkChange
 from tests.api.verbs import CHANGES, READS, Change
 from tests.conformance.promises import promises
 from tools.command_line import command_line, exit_codes
+from tools.compatibility import compatibility
 
 DOCS = Path(__file__).parents[1] / "docs"
 MARK = re.compile(r"^<!-- generated: ([a-z-]+) -->$", re.M)
@@ -432,6 +433,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "command-line": command_line,
     "exit-codes": exit_codes,
     "decisions": decisions,
+    "compatibility": compatibility,
 }
 
 

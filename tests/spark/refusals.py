@@ -9,13 +9,23 @@ from __future__ import annotations
 from indextables.spark.compat import CAPABILITIES
 
 REFUSED: dict[str, tuple[tuple[int, int], tuple[str, ...]]] = {
-    "filter pushdown into Python data sources": (
+    "filter pushdown into Python data sources without the extension": (
         (4, 1),
         ("test_pushdown.py::test_plain_spark_still_gets_them_wrong",),
     ),
     "CREATE TABLE LIKE": (
         CAPABILITIES["CREATE TABLE LIKE"],
         ("test_delta_cases.py::test_a_statement_does_what_is_expected[a table like another",),
+    ),
+    "rate limits of streams": (
+        CAPABILITIES["rate limits of streams"],
+        (
+            "test_streams.py::test_small_batches",
+            "test_streams.py::test_a_batch_that_landed_is_not_written_again",
+            "test_streams.py::test_a_query_that_is_stopped_at_random_writes_every_row_once",
+            "test_streams.py::test_what_cannot_be_read_is_refused_where_it_is_asked_for[{'max_files",
+            "test_streams.py::test_what_cannot_be_read_is_refused_where_it_is_asked_for[{'options': {'maxBytes",
+        ),
     ),
     "the length of a VARCHAR in DESCRIBE": (
         (4, 1),

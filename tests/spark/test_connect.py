@@ -69,7 +69,8 @@ path = os.path.abspath("t")
 print("its.sql", its.sql(fresh, f"DESCRIBE INDEXTABLES HISTORY '{path}' LIMIT 1").collect()[0].operation)
 print("its.sql", its.sql(fresh, "SELECT :n + 1", {"n": 41}).collect()[0][0])
 for sql in ("SELECT * FROM {t}", "UPDATE {t} SET id = 1", "DELETE FROM v WHERE id = 1", "SELECT textsearch(line, 'x') FROM v",
-            "SELECT * FROM v WHERE line INDEXQUERY 'x'"):
+            "SELECT * FROM v WHERE line INDEXQUERY 'x'", "CREATE OR REPLACE TABLE n (id INT) USING indextables",
+            "RESTORE TABLE v TO VERSION AS OF 1", "DESCRIBE HISTORY v LIMIT 1"):
     try:
         its.sql(spark, sql.replace("{t}", f"indextables.`{path}`"))
     except UnsupportedError as error:
@@ -239,6 +240,10 @@ def test_reads_writes_and_search(told: list[list[str]]) -> None:
         "(path '...'); search with its option query or with indextables.spark.search()",
         "SELECT NoneType Search with indextables.spark.search() or the option query, or start the server with the jar that "
         "`indextables jar` builds.",
+        "CREATE NoneType Write with indextables.spark.write(df, path), then CREATE TEMPORARY VIEW v USING indextables "
+        "OPTIONS (path '...')",
+        "RESTORE ParseException Write RESTORE INDEXTABLES '/path' TO VERSION n",
+        "DESCRIBE ParseException Write DESCRIBE INDEXTABLES HISTORY '/path'",
         "Spark's TABLE_OR_VIEW_NOT_FOUND",
         "update Use Table.delete, Table.update and Table.upsert.",
         "merged True 3 True",

@@ -73,6 +73,8 @@ CAPABILITIES = {
     "rate limits of streams": (4, 2),
     "CREATE TABLE LIKE": (4, 2),
     "filter pushdown into Python data sources without the extension": (4, 1),
+    "scripts (BEGIN ... END) without spark.sql.scripting.enabled": (4, 1),
+    "time travel as t@v1 in SQL, besides VERSION AS OF": (4, 3),
 }
 """What depends on the version of Spark, and the first version that has it."""
 STREAMS_HAVE_LIMITS = CAPABILITIES["rate limits of streams"] <= SPARK
