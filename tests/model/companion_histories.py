@@ -78,7 +78,8 @@ class HandSource:
         return [column.name for column in self.table.columns]
 
     def _append(self, rng: random.Random) -> None:
-        self.table.append(self.ids.rows(rng, rng.randint(1, 6), self._names()))
+        names = [c.name for c in self.table.columns if c.name not in TEXTS or c.kind == "string"]
+        self.table.append(self.ids.rows(rng, rng.randint(1, 6), names))
 
     def step(self, rng: random.Random) -> str:
         table, live = self.table, list(self.table.live)
