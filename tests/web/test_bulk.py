@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 import threading
@@ -43,7 +44,7 @@ def served(folder: Path) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def es(served: Served) -> Iterator[Elasticsearch]:
-    with Elasticsearch(served.address, api_key=WRITE) as client:
+    with Elasticsearch(served.address, api_key=WRITE, request_timeout=60) as client:
         yield client
 
 
@@ -105,7 +106,7 @@ def test_refused_documents_are_named_and_the_others_written(
     assert [error["status"] for error in found] == [400, 400, 400, 400, 404, 400]
     reasons = [error["error"]["reason"] for error in found]
     assert "[status]" in reasons[0] and "'colour'" in reasons[1]
-    assert "ingest.idColumn" in reasons[2] and "delete by _id" in reasons[3]
+    assert "without _id" in reasons[2] and "delete by _id" in reasons[3]
 
 
 def test_tokens_open_their_own_addresses_alone(served: Served, table: Table) -> None:
@@ -328,3 +329,33 @@ def test_tables_that_change_while_the_server_runs(folder: Path, served: Served) 
     Table.create(where, schema=pa.schema([("message", pa.string()), ("n", pa.int64())]))
     assert not post(served, "changing/_bulk", [{"message": "new", "n": 1}]).json()["errors"]
     assert Table.open(where).count() == 1
+
+
+def test_requests_of_the_shape_that_shippers_send(folder: Path, served: Served) -> None:
+    """As Fluent Bit (type name, no id, Basic) and Vector (packed, nanoseconds) document them."""
+    table = Table.create(
+        str(folder / "shipped"), schema=SCHEMA, options={"ingest.schema": "evolve"}
+    )
+    basic = "Basic " + base64.b64encode(f"shipper:{WRITE}".encode()).decode()
+    fluent = b"".join(
+        b'{"create":{"_index":"shipped","_type":"_doc"}}\n' + json.dumps(each).encode() + b"\n"
+        for each in ({"@timestamp": "2026-11-19T22:10:00.123Z", "log": "a"},)
+    )
+    headers = {"Authorization": basic, "Content-Type": "application/x-ndjson"}
+    answer = httpx.post(f"{served.address}/_bulk/", content=fluent, headers=headers)
+    assert answer.status_code == 200 and b'"errors":false' in answer.content, answer.text
+    vector = gzip.compress(
+        b'{"create":{"_index":"shipped","_type":"_doc"}}\n'
+        b'{"@timestamp":"2026-11-19T22:10:00.123456789Z","file":"/var/log/x","host":"h","message":"b"}\n'
+    )
+    packed = {**headers, "Content-Encoding": "gzip"}
+    answer = httpx.post(f"{served.address}/_bulk?timeout=60s", content=vector, headers=packed)
+    assert answer.json()["errors"] is False, answer.text
+    beats = {
+        **headers,
+        "Authorization": "ApiKey " + base64.b64encode(f"id:{WRITE}".encode()).decode(),
+    }
+    answer = httpx.post(
+        f"{served.address}/shipped/_bulk?filter_path=errors", content=fluent, headers=beats
+    )
+    assert answer.json()["errors"] is False and len(table.refresh()) == 3

@@ -64,11 +64,3 @@ class IngestSettings(SettingsGroup, frozen=True):
         in_table=True,
         names_columns=True,
     )
-    id_column: str = setting(
-        "ingest.idColumn",
-        text(),
-        "",
-        "Column of the `_id` of documents; empty: documents have no `_id`.",
-        in_table=True,
-        names_columns=True,
-    )

@@ -16,7 +16,7 @@ import pyarrow as pa
 from msgspec import Struct, field
 
 from indextables.config.indexing import IndexingSettings
-from indextables.config.ingest import EVOLVE, STRICT, IngestSettings
+from indextables.config.ingest import EVOLVE, JSON, STRICT, IngestSettings
 from indextables.errors import InvalidInputError, show_value
 from indextables.handle import TableHandle
 from indextables.model.exact_values import UNFIT, array_of
@@ -68,29 +68,20 @@ def rows_of(
 
 
 def check_ingest_settings(table: TableHandle) -> None:
-    """Raise an error if the settings of ingestion name a column that the table does not have.
+    """Raise an error if fields without a column go to a JSON column that the table does not have.
 
     Raises:
-        InvalidInputError: The column is missing or has another type.
+        InvalidInputError: The column is missing.
     """
     settings = table.settings.group(IngestSettings)
-    wanted = [("ingest.idColumn", settings.id_column)]
-    if settings.schema == "json":
-        wanted.append(("ingest.jsonColumn", settings.json_column))
-        if not settings.json_column:
-            raise InvalidInputError(
-                f"ingest.schema of {table.path} is json, and ingest.jsonColumn is empty.",
-                hint="Set ingest.jsonColumn to a string column with indexing.typemap json.",
-                path=table.path,
-            )
-    for key, name in wanted:
-        if name and name not in table.schema.names:
-            raise InvalidInputError(
-                f"{key} of {table.path} is {name!r}, and there is no such column.",
-                hint=f"The columns are {', '.join(table.schema.names)}.",
-                path=table.path,
-                column=name,
-            )
+    name = settings.json_column
+    if settings.schema == JSON and name not in table.schema.names:
+        raise InvalidInputError(
+            f"ingest.schema of {table.path} is json, and there is no column {name!r}.",
+            hint="Set ingest.jsonColumn to a string column with indexing.typemap json.",
+            path=table.path,
+            column=name,
+        )
 
 
 class _Conversion:

@@ -203,7 +203,7 @@ class Ingest:
             waiting.add_done_callback(lambda done: done.exception())
             raise RefusedError(
                 f"The rows were not committed within {seconds:g} seconds; they may be later.",
-                hint="Send the request again. Only a key or an id keeps rows from being written twice.",
+                hint="Send the request again. Only a key keeps rows from being written twice.",
                 retry_after=_RETRY_SECONDS,
             ) from None
 

@@ -78,6 +78,7 @@ class WriteService:
         """Return the routes below the access control."""
         write = {
             "/_bulk": (self._bulk, ["POST", "PUT"]),
+            "/_bulk/": (self._bulk, ["POST", "PUT"]),  # Fluent Bit
             "/{index}/_bulk": (self._bulk, ["POST", "PUT"]),
             "/{index}/_doc": (self._document, ["POST"]),
             "/{index}/_doc/{id}": (self._document, ["POST", "PUT", "DELETE"]),
@@ -349,8 +350,7 @@ def _without_ids(
 
 def _no_ids(operation: BulkOperation) -> Refusal:
     reason = (
-        f"{operation.kind} by _id: the table {operation.index} has no column for it. "
-        "Set ingest.idColumn of the table, or send documents without _id."
+        f"{operation.kind} by _id is not supported: rows have no id. Send documents without _id."
     )
     return Refusal("illegal_argument_exception", reason)
 
