@@ -317,6 +317,8 @@ def test_the_search_service_answers_who_has_the_token(made_once: Path) -> None:
     running.send_signal(signal.SIGINT)
     running.communicate(timeout=60)
     assert "at least 16 characters" in process("serve", made_once, "--token", "short").err
+    unused = process("serve", made_once, "--write-token", "x" * 16, "--create").err
+    assert "the write token is not used: --write is missing" in unused
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -383,6 +383,8 @@ def serve(
     if token is not None and token == write_token:
         hint = "Take two: a shipper that writes must not read every row."
         raise InvalidInputError("The token and the write token are the same.", hint=hint)
+    if write_token is not None and not write:
+        output.note("Rows are not accepted, and the write token is not used: --write is missing.")
     if create and not write:
         hint = "Add --write, or leave out --create."
         raise InvalidInputError("--create is about tables that are written to.", hint=hint)
