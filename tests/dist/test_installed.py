@@ -179,9 +179,10 @@ def test_the_readme_runs_with_the_extras_that_it_names(
     built: tuple[Path, Path], tmp_path: Path
 ) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    named = re.search(r'pip install "\.\[([\w,]+)\]"', text)
-    assert named is not None
-    programs = environment(tmp_path, f"indextables[{named[1]}] @ {built[0].as_uri()}")
+    named = re.findall(r'pip install "\.\[([\w,]+)\]"', text)
+    assert named
+    extras = ",".join(named)
+    programs = environment(tmp_path, f"indextables[{extras}] @ {built[0].as_uri()}")
     folder = tmp_path / "reader"
     folder.mkdir()
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
