@@ -21,7 +21,13 @@ from indextables.config.log import (
     VersionFileSettings,
 )
 from indextables.config.upkeep import PurgeSettings
-from indextables.errors import CommitUnknownError, ConflictError, IndexTablesError, NotFoundError
+from indextables.errors import (
+    CommitUnknownError,
+    ConflictError,
+    IndexTablesError,
+    NotFoundError,
+    RefusedError,
+)
 from indextables.log.cache import LogCache
 from indextables.log.context import LogContext, LogSettings
 from indextables.log.log_files import CLOCK, MANIFESTS, POINTER, version_path
@@ -238,7 +244,9 @@ def failed(results: Mapping[str, Any], *, stewards: Collection[str]) -> str | No
     for name, result in results.items():
         if isinstance(result, Exception) and not isinstance(result, IndexTablesError):
             return f"{name} failed: {result!r}"
-        gave_way = isinstance(result, ConflictError | CommitUnknownError)
+        gave_way = isinstance(result, ConflictError | CommitUnknownError) or (
+            isinstance(result, RefusedError) and "stopped after" in str(result)
+        )
         if isinstance(result, Exception) and name in stewards and not gave_way:
             return f"{name} failed: {result!r}"
     return None

@@ -198,6 +198,7 @@ CODES: dict[type[errors.IndexTablesError], int] = {
     errors.StorageError: 10,
     errors.CleanupError: 11,
     errors.CheckpointError: 12,
+    errors.SourceChangedError: 14,
 }
 _MEANINGS = {
     0: "done",
@@ -214,6 +215,7 @@ _MEANINGS = {
     11: "the commit landed, but cleaning up after it failed",
     12: "a checkpoint could not be written; the table is what its versions say",
     NOT_PROVED: "`erase` is done, and files that retention or a tag keeps still hold the rows",
+    14: "a file of a companion's source is missing or was replaced; open the companion again",
     INTERRUPTED: "interrupted",
 }
 

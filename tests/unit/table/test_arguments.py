@@ -33,7 +33,7 @@ def table(tmp_path: Path) -> Table:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda t: t.search(None), "query is a text, not None."),
+        (lambda t: t.search(None), "A search needs a query or a vector."),
         (lambda t: t.search(5), "query is a text, not 5 (int)."),
         (lambda t: t.count(query=5), "query is a text, not 5 (int)."),
         (lambda t: t.delete(query=5), "query is a text, not 5 (int)."),
