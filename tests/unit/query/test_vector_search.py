@@ -12,7 +12,8 @@ import pytest
 
 import indextables
 from indextables import Table
-from indextables.errors import InvalidInputError
+from indextables.errors import BadFileError, InvalidInputError
+from indextables.splits.write import writer
 
 WORDS = ["disk", "error", "timeout", "gateway", "user", "login", "slow", "query"]
 
@@ -268,3 +269,15 @@ def test_the_dimension_of_a_table_cannot_change(tmp_path: Path) -> None:
     other = Table.open(str(tmp_path / "t"), options={"indexing.vectorDimension.v": "3"})
     with pytest.raises(InvalidInputError, match="vectors of 2 numbers"):
         other.append([{"v": [1.0, 2.0, 3.0]}])
+
+
+def test_vectors_of_a_writer_that_does_not_check_them_are_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [{"v": [1.0, 2.0]}, {"v": [3.0, 4.0]}]
+    table = indextables.write_table(str(tmp_path / "t"), rows, vector=["v"])
+    with monkeypatch.context() as patched:
+        patched.setattr(writer, "check_vectors", lambda *_, **__: None)
+        table.append([{"v": [1.0]}, {"v": [1.0, 2.0, 3.0]}])
+    with pytest.raises(BadFileError, match=r"vector of [13] numbers in a column of vectors of 2"):
+        table.search(vector={"v": [1.0, 2.0]}, limit=9)

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.errors import InvalidInputError
+from indextables.errors import BadFileError, InvalidInputError
 from indextables.splits.index.mapping import ColumnMapping, DocMapping
 
 Vectors = npt.NDArray[np.floating]
@@ -61,7 +61,20 @@ def _wrong_vector(column: ColumnMapping, row: int, fault: str, hint: str) -> Inv
     )
 
 
-def vectors_of(values: pa.ListArray, dimension: int) -> tuple[npt.NDArray[np.bool_], Vectors]:
-    """Return which rows have a vector, and these vectors."""
+def vectors_of(
+    values: pa.ListArray, dimension: int, path: str
+) -> tuple[npt.NDArray[np.bool_], Vectors]:
+    """Return which rows of a split have a vector, and these vectors. Other lists than those of the
+    dimension, which only another writer can have stored, are an error.
+    """
+    lengths = pc.min_max(pc.list_value_length(values)).as_py()
+    if {*lengths.values()} - {dimension, None}:
+        wrong = lengths["min"] if lengths["min"] != dimension else lengths["max"]
+        raise BadFileError(
+            f"The split {path} holds a vector of {wrong} numbers in a column of vectors of {dimension}.",
+            hint="It was written by a release or an engine that does not check vectors. Delete or update "
+            "the row.",
+            path=path,
+        )
     has_vector = np.asarray(values.is_valid())
     return has_vector, values.flatten().to_numpy(zero_copy_only=False).reshape(-1, dimension)

@@ -49,7 +49,7 @@ def find_nearest(split: Searchable, rows: Rows, wanted: NearestTo, count: int) -
         for offset in range(0, batch.num_rows, _BLOCK_ROWS):
             block = batch.column(0).slice(offset, _BLOCK_ROWS)
             found = _nearest_of(
-                block, numbers[offset : offset + _BLOCK_ROWS], target, wanted, count
+                split.path, block, numbers[offset : offset + _BLOCK_ROWS], target, wanted, count
             )
             kept_rows = np.concatenate([kept_rows, found[0]])
             kept_distances = np.concatenate([kept_distances, found[1]])
@@ -61,10 +61,10 @@ def find_nearest(split: Searchable, rows: Rows, wanted: NearestTo, count: int) -
 
 
 def _nearest_of(
-    block: pa.Array, numbers: Rows, target: Doubles, wanted: NearestTo, count: int
+    path: str, block: pa.Array, numbers: Rows, target: Doubles, wanted: NearestTo, count: int
 ) -> tuple[Rows, Scores]:
     """Return the rows of a block that can be among the nearest, with their distances."""
-    has_vector, vectors = vectors_of(block, len(target))
+    has_vector, vectors = vectors_of(block, len(target), path)
     rows = numbers[has_vector]
     if len(rows) > count:
         candidates = _candidates(vectors, target, wanted.metric, count)
