@@ -117,14 +117,24 @@ def _read(lines: Sequence[Mapping[str, Any]], number: int, told: Told) -> None:
         told.counts[f"{op.kind}: {op.end}"] += 1
 
 
+def _count_error(told: Told, kind: str, message: str) -> None:
+    """Count an error by its kind. A cleaner that gave way before it was done, such as to a tag, did
+    not fail.
+    """
+    if kind == "refused" and message.startswith("Cleaning the log") and "stopped after" in message:
+        told.counts["cleaner gave way"] += 1
+        return
+    told.errors[kind] += 1
+    told.messages.setdefault(kind, message)
+
+
 def _ended(line: Mapping[str, Any], ops: Mapping[int, Op], told: Told) -> None:
     for end in ("ack", "doubt", "refused"):
         if end in line:
             op = ops[line[end]]
             op.end, op.version, op.error = end, line.get("version"), line.get("error", "")
             if op.error:
-                told.errors[op.error] += 1
-                told.messages.setdefault(op.error, line["why"])
+                _count_error(told, op.error, line["why"])
             return
     for key in ("stops", "dies"):
         if key in line:
@@ -132,8 +142,7 @@ def _ended(line: Mapping[str, Any], ops: Mapping[int, Op], told: Told) -> None:
     if "role" in line:
         told.roles.add(line["role"])
     if "error" in line:
-        told.errors[line["error"]] += 1
-        told.messages.setdefault(line["error"], line["message"])
+        _count_error(told, line["error"], line["message"])
     if "wrong" in line:
         told.wrong.append(f"version {line['version']}: {line['wrong']}")
     told.longest = max(told.longest, line.get("took", 0.0))

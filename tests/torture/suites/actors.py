@@ -35,8 +35,6 @@ OPTIONS: dict[str, Any] = {
 }
 CLEAR = {"missing_split", "version_not_found", "not_found", "conflict", "unavailable"}
 """What a reader or a writer may be told while others take away what it looks at."""
-STOPPED = "stopped after"
-"""In the message of a cleaner that gave way, such as to a tag, before it was done."""
 CROWD = (
     "write",
     "write",
@@ -309,8 +307,6 @@ def settle(
         tally.violation("wrong", wrong, seed=seed)
     allowed = CLEAR | expected | (set() if writable else {"unsupported"})
     allowed |= {f"checkpoint_write: {kind}" for kind in allowed}
-    if STOPPED in told.messages.get("refused", ""):
-        allowed |= {"refused"}
     for error in set(told.errors) - allowed:
         tally.violation(
             "error", f"{told.errors[error]} times {error}: {told.messages[error]}", seed=seed
